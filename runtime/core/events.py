@@ -1,0 +1,170 @@
+"""What can happen to a session. Time comes in with each event (`now`, unix seconds); an answer names the operation it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .layout import Fixed
+from .values import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """Something that was noticed, ready to be shown.
+
+    Attributes:
+        text: fenced and labelled.
+        tokens: raw.
+        event: its number in the event log, where it is durable already.
+        urgent: it may start a turn at once, and is the last to be left out.
+        priority: 0 to 9; lower ones are left out first when there is no room for all.
+        gist: lines worth keeping when its turn is compacted.
+    """
+
+    text: str
+    tokens: int
+    event: int = 0
+    urgent: bool = False
+    priority: int = 5
+    gist: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """A recalled line. `text` is fenced and labelled."""
+
+    text: str
+    tokens: int
+    event: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Event:
+    now: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached(_Event):
+    """The world is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detached(_Event):
+    """The world is gone, for the moment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarted(_Event):
+    """A process has taken up a stored session: whatever was under way is lost, its outcome unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stirred(_Event):
+    """There is news outside; `n` counts such events, so that draining and stirring cannot miss each other."""
+
+    n: int
+    urgent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerFired(_Event):
+    """A timer that the session set has run out."""
+
+    tag: str
+    op: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared(_Event):
+    """What the next request is made of, read afresh.
+
+    Attributes:
+        fixed: tools, rules, persona.
+        tail: trusted words only.
+        tail_tokens: raw tokens of `tail`.
+        observations: the news that was drained, in order (only where the effect asked for draining).
+        recalled: memories that fit the news.
+        notebook: the notebook, if it changed since the copy last shown.
+        through: number of the last `Stirred` that the draining has covered.
+    """
+
+    op: int
+    fixed: Fixed
+    tail: str = ""
+    tail_tokens: int = 0
+    observations: tuple[Observation, ...] = ()
+    recalled: tuple[Memory, ...] = ()
+    notebook: str = ""
+    through: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReturned(_Event):
+    """A model call came back. `event` is the number under which the outcome was logged."""
+
+    op: int
+    outcome: Outcome
+    event: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStarted(_Event):
+    """A long action was accepted and runs; its end comes as `ToolFinished`."""
+
+    op: int
+    call: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFinished(_Event):
+    """A tool has its result. `gist` are lines worth keeping of it (what was said aloud, what was decided)."""
+
+    op: int
+    call: str
+    text: str
+    error: bool = False
+    event: int = 0
+    gist: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPersisted(_Event):
+    """Session and diary entry are safe; `how` says on what (disk, a smaller dump, memory). `event` is the last one of the old session."""
+
+    op: int
+    how: str
+    event: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryReady(_Event):
+    """A background summary."""
+
+    op: int
+    text: str
+    dollars: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryFailed(_Event):
+    """A background summary that is none."""
+
+    op: int
+    why: str
+    dollars: float = 0.0
+
+
+Event = (
+    Attached
+    | Detached
+    | Restarted
+    | Stirred
+    | TimerFired
+    | Prepared
+    | ModelReturned
+    | ToolStarted
+    | ToolFinished
+    | SessionPersisted
+    | SummaryReady
+    | SummaryFailed
+)

@@ -1,0 +1,114 @@
+"""What one request looks like: tools, system, messages, in the order in which the provider renders and caches them.
+
+Invariants: the same parts give the same bytes; consecutive requests extend the same bytes unless a rung ran; at most four cache marks;
+nothing that a player, the world or the model wrote ever stands in a system role; the tail is last or in the turn's opening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .messages import MESSAGE_OVERHEAD, Block, Count, Message
+
+TOOL_OVERHEAD = 8
+MARK: Mapping[str, str] = {"type": "ephemeral"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """The fixed part: tools sorted by name, keys sorted; system block one (the same for every NPC of a world) and two (this NPC's).
+
+    `tokens` are raw; `rule` is the constitution, word for word, as it stands in block two.
+    """
+
+    tools: tuple[Mapping[str, Any], ...]
+    system: tuple[str, ...]
+    tokens: int
+    sizes: tuple[tuple[str, int], ...] = ()
+
+
+def make_fixed(*, tools: Sequence[Mapping[str, Any]], system: Sequence[tuple[str, str]], count: Count) -> Fixed:
+    """A counted fixed part; `system` holds (name, text) pairs, and texts that are blank are left out."""
+    ordered = tuple({k: t[k] for k in sorted(t)} for t in sorted(tools, key=lambda t: str(t["name"])))
+    sizes = [("tools", sum(count(_dumped(t)) + TOOL_OVERHEAD for t in ordered))]
+    texts = [(name, text) for name, text in system if text.strip()]
+    sizes += [(name, count(text) + MESSAGE_OVERHEAD) for name, text in texts]
+    return Fixed(tools=ordered, system=tuple(t for _, t in texts), tokens=sum(n for _, n in sizes), sizes=tuple(sizes))
+
+
+def _dumped(value: Any) -> str:
+    # json.dumps without importing a formatter at each call: the count only needs the text that the model will read.
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f'"{k}": {_dumped(value[k])}' for k in sorted(value)) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_dumped(v) for v in value) + "]"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How a request is sent to this model.
+
+    Attributes:
+        model: its id, pinned in the settings.
+        tail_as_system: the tail travels as a system message at the very end.
+        thinking_off: `thinking` must be disabled by name.
+        cache: whether cache marks are sent at all.
+    """
+
+    model: str
+    tail_as_system: bool = False
+    thinking_off: bool = False
+    cache: bool = True
+
+
+def request(
+    shape: Shape,
+    fixed: Fixed,
+    record: Block | None,
+    messages: Sequence[Message],
+    *,
+    max_tokens: int,
+    tail: str = "",
+    warm: int = 0,
+    mark_end: bool = True,
+) -> dict[str, Any]:
+    """The body of a Messages API call.
+
+    `warm` is the number of history blocks (record included) that the previous request ended with: one mark stays there, so that the
+    prefix is found however many blocks are new (the provider looks back 20 positions only). `mark_end` is off where the next request
+    is known not to extend this one: what will not be read again is not worth the price of writing it.
+    """
+    system: list[dict[str, Any]] = [{"type": "text", "text": text} for text in fixed.system]
+    rows: list[dict[str, Any]] = []
+    flat: list[tuple[int, int]] = []  # position of each history block: (row, index)
+    first = [record] if record else []
+    for role, blocks in [("user", first), *((m.role, m.blocks) for m in messages)]:
+        if not blocks:
+            continue
+        if not rows or rows[-1]["role"] != role:
+            rows.append({"role": role, "content": []})
+        for block in blocks:
+            rows[-1]["content"].append(dict(block.data))
+            flat.append((len(rows) - 1, len(rows[-1]["content"]) - 1))
+    if shape.cache:
+        for block_ in system:
+            block_["cache_control"] = dict(MARK)
+        spots = {len(flat)} if mark_end else set()
+        if 0 < warm <= len(flat):
+            spots.add(warm)
+        for spot in spots:
+            if spot:
+                row, index = flat[spot - 1]
+                if rows[row]["content"][index]["type"] not in ("thinking", "redacted_thinking"):
+                    rows[row]["content"][index]["cache_control"] = dict(MARK)
+    if tail and shape.tail_as_system:
+        rows.append({"role": "system", "content": [{"type": "text", "text": tail}]})
+    body: dict[str, Any] = {"model": shape.model, "max_tokens": max_tokens, "system": system, "messages": rows}
+    if fixed.tools:
+        body["tools"] = [dict(t) for t in fixed.tools]
+    if shape.thinking_off:
+        body["thinking"] = {"type": "disabled"}
+    return body
