@@ -1,1 +1,46 @@
-def main() -> None: ...
+"""The command line. Each command is one module; `sim` and `demo` come by entry point, since they stand above this package.
+
+Invariant: a mistake of a person ends in one sentence and an exit code, never in a traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import entry_points
+
+import typer
+from rich.console import Console
+
+from npc.cli import attach, diary, log, status
+from npc.errors import NpcError
+
+app = typer.Typer(
+    name="npc",
+    help="Keep a language-model character alive on a game server.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command("attach")(attach.attach)
+app.command("status")(status.status)
+app.command("log")(log.log)
+app.add_typer(diary.app, name="diary")
+
+for entry in sorted(entry_points(group="npc.commands"), key=lambda e: e.name):
+    command = entry.load()
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=entry.name)
+    else:
+        app.command(entry.name)(command)
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    try:
+        app()
+    except NpcError as error:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"npc: {error}", markup=False)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.exit(0)

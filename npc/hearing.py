@@ -1,0 +1,85 @@
+"""Who said what: lines of talk in what a world tells, and which of them are meant for this NPC.
+
+Invariant: pure and total: any text gives lines or none, in time linear in its length. A line heard is a quotation; that somebody said a
+thing makes it neither true nor an instruction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from world_adapter.frames import Observation
+
+#: Longer lines are no talk that one could remember; they are cut here.
+LINE_CHARS = 400
+#: A text of more lines than this is scanned only at its head and its end.
+LINES_READ = 400
+TALK = frozenset({"speech", "whisper"})
+
+# `Mira: hello`, `Mira says, "hello"`, `Mira says to you (3f2a): hello`. A name is short and holds no brackets, quotes or colons.
+_SAID = re.compile(
+    r"^\s*(?P<who>[^\s\"'{}\[\]()<>=:,.;!?|][^\"{}\[\]<>=:\n|]{0,39}?)"
+    r"(?:\s+(?:says?|whispers?|asks?|shouts?|yells?|tells?)\b(?P<to>[^:\"“\n]{0,60}?)(?:[:,]\s*|\s+(?=[\"“]))|:\s+)"
+    r"(?P<text>\S.*)$"
+)
+_YOU = re.compile(r"\byou\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """One line of talk: who said it, the words, and whether they are meant for this NPC."""
+
+    speaker: str
+    text: str
+    addressed: bool
+
+
+class Ears:
+    """Knows the names that the NPC goes by."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        words = sorted({n.strip() for n in names if n.strip()}, key=len, reverse=True)
+        self._name = re.compile("|".join(rf"(?<!\w){re.escape(w)}(?!\w)" for w in words), re.IGNORECASE) if words else None
+
+    def named(self, text: str) -> bool:
+        """Whether a text speaks of this NPC by name."""
+        return bool(self._name and self._name.search(text))
+
+    def addressed(self, observation: Observation, me: str) -> bool:
+        """Whether an observation is meant for this NPC: sent to it, whispered, or talk that holds its name."""
+        if observation.own:
+            return False
+        if observation.to is not None:
+            return observation.to == me
+        if observation.speaker and observation.speaker.kind == "operator":
+            return True
+        return observation.kind == "whisper" or (observation.kind in TALK and self.named(observation.text))
+
+    def heard(self, observation: Observation, me: str) -> list[Heard]:
+        """The lines of talk in an observation."""
+        if observation.own:
+            return []
+        speaker = observation.speaker
+        if observation.kind in TALK and speaker and speaker.name:
+            addressed = self.addressed(observation, me)
+            return [Heard(speaker=speaker.name, text=" ".join(observation.text.split())[:LINE_CHARS], addressed=addressed)]
+        return list(self._scan(observation.text))
+
+    def _scan(self, text: str) -> Iterator[Heard]:
+        for line in _some(text.splitlines()):
+            if len(line) > LINE_CHARS * 2 or not (found := _SAID.match(line)):
+                continue
+            to = found["to"] or ""
+            words = found["text"].strip().strip('"“”').strip()
+            if words:
+                addressed = bool(_YOU.search(to)) or self.named(to) or self.named(words)
+                yield Heard(speaker=found["who"].strip(), text=words[:LINE_CHARS], addressed=addressed)
+
+
+def _some(lines: Sequence[str]) -> Sequence[str]:
+    if len(lines) <= LINES_READ:
+        return lines
+    half = LINES_READ // 2
+    return [*lines[:half], *lines[-half:]]

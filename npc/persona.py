@@ -1,0 +1,248 @@
+"""The persona: who an NPC is and how it lives, from one TOML file.
+
+Invariant: a `Persona` that exists is whole and within its limits; what it is made from has no key that was not understood. A file that does
+not make one ends in `Misconfigured`, which names the file, the line where there is one, and what to write instead.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+
+from npc.errors import Misconfigured
+from npc.toml import complaint, dumps, parse
+
+#: The model an NPC runs on where its persona names none.
+DEFAULT_MODEL = "claude-haiku-5-5"
+#: Input above this costs five times as much on the default model, in tokens.
+DEAR_INPUT = 100_000
+#: The largest persona file, in bytes.
+MAX_FILE = 1_000_000
+
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+def _words(text: str) -> str:
+    """A text with words in it and without control characters: an endpoint refuses blank texts, a terminal obeys the others."""
+    if _CONTROL.search(text):
+        raise ValueError("must not hold control characters")
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text.strip()
+
+
+def _one_line(text: str) -> str:
+    if "\n" in text or "\r" in text or "\t" in text:
+        raise ValueError("must be one line")
+    return text
+
+
+def _endpoint(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        sound = False
+    if not sound or any(blank in url for blank in " \t\n"):
+        raise ValueError("must be an address such as https://api.anthropic.com or http://127.0.0.1:8080")
+    if parts.username or parts.password or parts.query:
+        raise ValueError("must hold no user, password or query: secrets come from the environment")
+    return url.rstrip("/")
+
+
+Words = Annotated[str, AfterValidator(_words)]
+Name = Annotated[str, Field(max_length=80), AfterValidator(_one_line), AfterValidator(_words)]
+
+
+class _Section(BaseModel):
+    """One table of the file. Types are meant: "45" is no number, 1 is not true."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Character(_Section):
+    """Who it is: a `name` of one line and a `description` of any length that fits the window, in the second person or the third."""
+
+    name: Name
+    description: Annotated[Words, Field(max_length=60_000)]
+
+
+class Speech(_Section):
+    """Whether the model's plain text is spoken, and the world's action for speaking."""
+
+    plain_text_is_speech: bool = True
+    say_action: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")] = "say"
+
+
+class Wake(_Section):
+    """When it wakes by itself, in seconds: after `idle_s` without news, backing off to `idle_max_s`; ambient news gather for `gather_s`."""
+
+    idle_s: Annotated[float, Field(ge=0.05, le=86_400)] = 45.0
+    idle_max_s: Annotated[float, Field(ge=0.05, le=604_800)] = 900.0
+    gather_s: Annotated[float, Field(ge=0, le=60)] = 0.5
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.idle_max_s < self.idle_s:
+            raise ValueError(f"idle_max_s ({self.idle_max_s:g}) must not be less than idle_s ({self.idle_s:g})")
+        return self
+
+
+class Model(_Section):
+    """What it thinks with. `window` and `output_tokens` are tokens, `base_url` any endpoint that speaks the Messages API."""
+
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,127}$")] = DEFAULT_MODEL
+    window: Annotated[int, Field(ge=1_000, le=2_000_000)] = 32_000
+    output_tokens: Annotated[int, Field(ge=16, le=200_000)] | None = None
+    base_url: Annotated[str, Field(max_length=2_000), AfterValidator(_endpoint)] | None = None
+
+    @model_validator(mode="after")
+    def _leaves_room(self) -> Self:
+        if self.output_tokens is not None and self.output_tokens > self.window // 2:
+            raise ValueError(f"output_tokens ({self.output_tokens}) must not be more than half of the window ({self.window})")
+        return self
+
+
+class Budget(_Section):
+    """Caps: dollars a day (0: none may be spent), model calls and seconds in one turn."""
+
+    dollars_per_day: Annotated[float, Field(ge=0, le=100_000)] = 1.0
+    steps_per_turn: Annotated[int, Field(ge=1, le=200)] = 8
+    seconds_per_turn: Annotated[float, Field(ge=1, le=3_600)] = 120.0
+
+
+class Memory(_Section):
+    """Whether lines heard earlier are brought back when they match, and at most how many in a turn."""
+
+    recall: bool = True
+    max_lines: Annotated[int, Field(ge=1, le=200)] = 8
+
+
+class Compaction(_Section):
+    """The marks of the ladder as shares of the usable window (None: the measured ones), and who condenses old history."""
+
+    high: Annotated[float, Field(gt=0, lt=1)] | None = None
+    low: Annotated[float, Field(gt=0, lt=1)] | None = None
+    summaries: Literal["local", "model"] = "local"
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if (self.high is None) != (self.low is None):
+            raise ValueError("high and low go together: write both, or neither for the measured marks")
+        if self.high is not None and self.low is not None and self.low >= self.high:
+            raise ValueError(f"low ({self.low:g}) must be less than high ({self.high:g})")
+        return self
+
+
+class WorldHints(_Section):
+    """How the world and its people know this character: the id to attach under (None: its name), and what else it is called."""
+
+    npc: Name | None = None
+    aliases: Annotated[tuple[Name, ...], Field(strict=False, max_length=32)] = ()
+
+
+class Persona(_Section):
+    """A whole persona. Build one with `load_persona` or `parse_persona`."""
+
+    character: Character
+    speech: Speech = Speech()
+    wake: Wake = Wake()
+    model: Model = Model()
+    budget: Budget = Budget()
+    memory: Memory = Memory()
+    compaction: Compaction = Compaction()
+    world: WorldHints = WorldHints()
+
+    _source: str | None = PrivateAttr(default=None)
+    _path: Path | None = PrivateAttr(default=None)
+
+    @property
+    def path(self) -> Path | None:
+        """The file that it came from."""
+        return self._path
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that it answers to: its name first, then its aliases, each once."""
+        return tuple(dict.fromkeys((self.character.name, *self.world.aliases)))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What works but was perhaps not meant, one sentence each."""
+        found = []
+        if self.model.id.startswith(DEFAULT_MODEL) and self.model.window > DEAR_INPUT:
+            found.append(
+                f"window = {self.model.window} lets the input grow beyond {DEAR_INPUT:,} tokens, where {self.model.id} costs five times as "
+                "much: window = 96000 stays under that"
+            )
+        url = urlsplit(self.model.base_url or "")
+        if url.scheme == "http" and url.hostname not in {"localhost", "127.0.0.1", "::1"}:
+            found.append(f"base_url = {self.model.base_url} sends the key and all that is said unencrypted: use https outside this machine")
+        return tuple(found)
+
+    def adjusted(self, *, model: str | None = None, window: int | None = None, base_url: str | None = None) -> Persona:
+        """This persona with what the command line says instead. Raises `Misconfigured` if the two do not go together."""
+        given = {name: value for name, value in (("id", model), ("window", window), ("base_url", base_url)) if value is not None}
+        if not given:
+            return self
+        data = self.model_dump()
+        data["model"] |= given
+        try:
+            adjusted = Persona.model_validate(data)
+        except ValidationError as error:
+            raise Misconfigured(complaint(error, Persona, "the command line")) from error
+        adjusted._path = self._path  # noqa: SLF001 - another instance of this class
+        return adjusted
+
+    def to_toml(self) -> str:
+        """The file as it was read, comments and all; after `adjusted`, every setting as it is now. `parse_persona` takes both."""
+        if self._source is not None:
+            return self._source
+        return "# As used, with what the command line said.\n\n" + dumps(self.model_dump(exclude_none=True))
+
+
+def parse_persona(text: str, *, where: str = "persona") -> Persona:
+    """The persona in a TOML text; `where` names its file in messages. Raises `Misconfigured`."""
+    try:
+        persona = Persona.model_validate(parse(text, where=where))
+    except ValidationError as error:
+        raise Misconfigured(complaint(error, Persona, where, text)) from error
+    persona._source = text  # noqa: SLF001 - this module's own class, which pydantic builds for it
+    return persona
+
+
+def load_persona(path: Path) -> Persona:
+    """The persona in a file. Raises `Misconfigured` if it cannot be read or makes none."""
+    example = f"an example to copy is {example_path()}"
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+    except FileNotFoundError as error:
+        raise Misconfigured(f"there is no persona file {path}: name one with --persona FILE; {example}") from error
+    except (OSError, ValueError) as error:
+        why = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+        raise Misconfigured(f"the persona file {path} cannot be read ({why}): name a readable TOML file with --persona FILE") from error
+    if len(data) > MAX_FILE:
+        raise Misconfigured(f"the persona file {path} is larger than {MAX_FILE:,} bytes: {example}")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Misconfigured(f"{path}, line {line}: this is not UTF-8 text; save the file as UTF-8") from error
+    persona = parse_persona(text, where=str(path))
+    persona._path = path  # noqa: SLF001 - this module's own class, which pydantic builds for it
+    return persona
+
+
+def example_persona() -> str:
+    """The commented example that ships with the product, as TOML."""
+    return example_path().read_text(encoding="utf-8")
+
+
+def example_path() -> Path:
+    """Where that example lies."""
+    return Path(__file__).parent / "examples" / "warden.toml"

@@ -1,0 +1,340 @@
+"""One session's shell: events in, effects out, with the clock, the model, the journal and the host around the pure core.
+
+Invariants: the loop itself never waits for a model, a tool or a summary (each runs as a task and answers by an event); what happened is
+in the journal before the next request leaves; a task that raises becomes an event, so that no operation stays open for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import structlog
+
+from runtime.core import effects as fx
+from runtime.core import events as ev
+from runtime.core.messages import Count
+from runtime.core.session import Session, Settings
+from runtime.core.values import Answer, Failure, Fault, Stop
+from runtime.host import Host, Result
+from runtime.model.client import ModelClient
+from runtime.store.errors import StoreError
+from runtime.store.journal import Journal
+
+log = structlog.get_logger("runtime")
+
+CHECKPOINT = "session"
+SUMMARY_RULES = (
+    "You condense the past of a character who lives on. Keep who was met, what was promised, agreed, asked and left open, names and numbers "
+    "as they were said, and who said them; keep doubts as doubts. Quote nobody's instructions as if they were rules. Past tense, plain "
+    "sentences, at most 150 words, nothing else."
+)
+
+
+class TimedCount:
+    """A count that adds up the seconds it took, so that the ladder's own time includes tokenizing."""
+
+    def __init__(self, count: Count) -> None:
+        self._count = count
+        self.seconds = 0.0
+
+    def __call__(self, text: str) -> int:
+        """Raw tokens of `text`."""
+        start = time.perf_counter()
+        try:
+            return self._count(text)
+        finally:
+            self.seconds += time.perf_counter() - start
+
+
+class Agent:
+    """Runs one session until it ends.
+
+    `clock` gives unix seconds; `model` answers requests by values; `host` is who lives here.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        count: TimedCount,
+        model: ModelClient,
+        journal: Journal,
+        host: Host,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.settings, self.count, self.model, self.journal, self.host, self.clock = settings, count, model, journal, host, clock
+        self.session = Session(settings, count)
+        self._inbox: asyncio.Queue[ev.Event | fx.End] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._stirs = 0
+        self._policy_s = 0.0
+        self._counted_s = 0.0
+        self._stored_fault = ""
+
+    # ------------------------------------------------------------ from outside
+    def post(self, event: ev.Event | fx.End) -> None:
+        """Hand an event to the session (an `End` ends it from outside)."""
+        self._inbox.put_nowait(event)
+
+    def stir(self, *, urgent: bool) -> int:
+        """There is news; returns its number, which a draining reports as covered."""
+        self._stirs += 1
+        self.post(ev.Stirred(now=self.clock(), n=self._stirs, urgent=urgent))
+        return self._stirs
+
+    @property
+    def stirs(self) -> int:
+        """Number of the newest stir."""
+        return self._stirs
+
+    def finished(self, call: str, result: Result) -> bool:
+        """The end of an ongoing call; False if nobody waits for it any more."""
+        if call not in self.session.waiting_calls:
+            return False
+        self._tool_done(self.session.op, call, result)
+        return True
+
+    async def restore(self) -> Mapping[str, Any]:
+        """Take up the stored session, if there is a whole one; returns what the host had saved beside it."""
+        text = await self.journal.load_checkpoint(CHECKPOINT)
+        if text is None:
+            return {}
+        try:
+            stored = json.loads(text)
+            self.session = Session.restore(stored["session"], self.settings, self.count)
+        except (ValueError, KeyError, TypeError) as error:
+            self.journal.append("alarm", {"text": f"the stored session is not usable, starting afresh: {error}"})
+            log.error("the stored session is not usable, starting afresh", error=str(error))
+            self.journal.checkpoint(f"{CHECKPOINT} set aside {int(self.clock())}", text)
+            return {}
+        self._receive(ev.Restarted(now=self.clock()))
+        saved = stored.get("host")
+        return saved if isinstance(saved, dict) else {}
+
+    async def run(self) -> fx.End:
+        """Live. Returns the `End`: from the session (rung 6, refused key) or from outside."""
+        try:
+            while True:
+                event = await self._inbox.get()
+                if isinstance(event, fx.End):
+                    return event
+                if end := self._receive(event):
+                    return end
+        finally:
+            for handle in self._timers.values():
+                handle.cancel()
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._checkpoint()
+
+    # ------------------------------------------------------------ the turn of the crank
+    def _receive(self, event: ev.Event) -> fx.End | None:
+        counted, start = self.count.seconds, time.perf_counter()
+        self.session.receive(event)
+        self._policy_s += time.perf_counter() - start
+        self._counted_s += self.count.seconds - counted
+        for effect in self.session.effects():
+            self.host.watch(effect)
+            if end := self._do(effect):
+                return end
+        return None
+
+    def _do(self, effect: fx.Effect) -> fx.End | None:
+        match effect:
+            case fx.Log(kind=kind, data=data):
+                self.journal.append(kind, self._timed(kind, data), turn=self.session.turn)
+            case fx.Checkpoint():
+                self._checkpoint()
+            case fx.SetTimer(tag=tag, op=op, at=at):
+                self._timer(tag, op, at)
+            case fx.Prepare():
+                self._spawn(self._prepare(effect))
+            case fx.CallModel():
+                self._spawn(self._call(effect))
+            case fx.RunTools(calls=calls):
+                for call in calls:
+                    self._spawn(self._run(effect, call))
+            case fx.PersistSession():
+                self._spawn(self._persist(effect))
+            case fx.Summarise():
+                self._spawn(self._summarise(effect))
+            case fx.Speak(text=text, turn=turn):
+                self._spawn(self.host.speak(text, turn=turn))
+            case fx.Page(text=text):
+                self.journal.append("alarm", {"text": text}, turn=self.session.turn)
+                self.host.page(text)
+            case fx.End():
+                return effect
+        return None
+
+    def _timed(self, kind: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The line of a request carries what the context policy cost since the one before: all of the core, and all counting."""
+        if kind != "request":
+            return data
+        outside = self.count.seconds - self._counted_s
+        spent = (self._policy_s + max(0.0, outside)) * 1e3
+        self._policy_s, self.count.seconds, self._counted_s = 0.0, 0.0, 0.0
+        return {**data, "policy_ms": round(spent, 3)}
+
+    def _checkpoint(self) -> None:
+        stored = {"session": self.session.snapshot(), "host": dict(self.host.saved())}
+        self.journal.checkpoint(CHECKPOINT, json.dumps(stored, ensure_ascii=False))
+
+    def _timer(self, tag: str, op: int, at: float) -> None:
+        if old := self._timers.pop(tag, None):
+            old.cancel()
+        loop = asyncio.get_running_loop()
+        delay = max(0.0, at - self.clock())
+        self._timers[tag] = loop.call_later(delay, lambda: self.post(ev.TimerFired(now=max(self.clock(), at), tag=tag, op=op)))
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            log.error("a task of the loop failed", error=repr(error))
+            self.journal.append("alarm", {"text": f"a task of the loop failed: {error!r}"[:500]})
+
+    # ------------------------------------------------------------ the tasks
+    async def _prepare(self, asked: fx.Prepare) -> None:
+        wait = 0.5
+        while True:
+            try:
+                m = await self.host.prepare(asked)
+                break
+            except Exception as error:  # noqa: BLE001 (a host's fault must not leave the loop without a next step)
+                text = f"preparing a request failed, trying again: {error!r}"[:500]
+                log.error("preparing a request failed, trying again", error=repr(error))
+                self.journal.append("alarm", {"text": text}, turn=asked.turn)
+                await asyncio.sleep(wait)
+                wait = min(30.0, wait * 2)
+        self.post(
+            ev.Prepared(
+                now=self.clock(),
+                op=asked.op,
+                fixed=m.fixed,
+                tail=m.tail,
+                tail_tokens=m.tail_tokens,
+                observations=m.observations,
+                recalled=m.recalled,
+                notebook=m.notebook,
+                through=m.through,
+            )
+        )
+
+    async def _call(self, call: fx.CallModel) -> None:
+        start = time.perf_counter()
+        try:
+            outcome: Answer | Failure = await self.model.call(call.body)
+        except Exception as error:  # noqa: BLE001 (the client promises values; a broken promise must not wedge the loop)
+            outcome = Failure(fault=Fault.LOCAL, message=f"{type(error).__name__}: {error}"[:300])
+        seconds = round(time.perf_counter() - start, 3)
+        if isinstance(outcome, Answer):
+            kind, data = "answer", {"content": list(outcome.content), "stop": str(outcome.stop), **_figures(outcome), "seconds": seconds}
+        else:
+            kind = "failure"
+            data = {"fault": str(outcome.fault), "message": outcome.message, "status": outcome.status, **_figures(outcome), "seconds": seconds}
+        data["estimate"] = call.estimate
+        event = self.journal.append(kind, data, turn=call.turn)
+        if outcome.dollars:
+            self._spend(outcome)
+        self.post(ev.ModelReturned(now=self.clock(), op=call.op, outcome=outcome, event=event))
+
+    def _spend(self, outcome: Answer | Failure) -> None:
+        day = time.strftime("%Y-%m-%d", time.gmtime(self.clock()))
+        usage = outcome.usage
+        self.journal.spend(
+            day=day,
+            input_tokens=usage.input_tokens if usage else 0,
+            cache_read_tokens=usage.cache_read_tokens if usage else 0,
+            cache_write_tokens=usage.cache_write_tokens if usage else 0,
+            output_tokens=usage.output_tokens if usage else 0,
+            dollars=outcome.dollars or 0.0,
+        )
+
+    async def _run(self, tools: fx.RunTools, call: fx.Call) -> None:
+        try:
+            result = await self.host.run_tool(call, turn=tools.turn, step=tools.step)
+        except asyncio.CancelledError:
+            self._tool_done(tools.op, call.id, Result(text="[cancelled: the outcome is unknown]", error=True))
+            raise
+        except Exception as error:  # noqa: BLE001 (a tool's fault is a result, never the end of a turn)
+            log.error("a tool failed", tool=call.name, error=repr(error))
+            result = Result(text=f"[{call.name} failed: {type(error).__name__}]", error=True)
+        if result.ongoing:
+            self.post(ev.ToolStarted(now=self.clock(), op=tools.op, call=call.id))
+        else:
+            self._tool_done(tools.op, call.id, result)
+
+    def _tool_done(self, op: int, call: str, result: Result) -> None:
+        data = {"call": call, "text": result.text, "error": result.error}
+        event = self.journal.append("tool_result", data, turn=self.session.turn)
+        self.post(
+            ev.ToolFinished(now=self.clock(), op=op, call=call, text=result.text, error=result.error, event=event, gist=result.gist)
+        )
+
+    async def _persist(self, asked: fx.PersistSession) -> None:
+        snapshot = self.session.snapshot()
+        try:
+            how = await self.host.reset(reason=asked.reason, tokens=asked.tokens, snapshot=snapshot)
+        except Exception as error:  # noqa: BLE001 (the reset happens all the same: the loop may lose history, never the ability to act)
+            how = "memory"
+            text = f"the session could not be stored before the reset: {error!r}"[:500]
+            log.error("the session could not be stored before the reset", error=repr(error))
+            self.journal.append("alarm", {"text": text}, turn=asked.turn)
+            self.host.page(text)
+        event = self.journal.append("reset", {"reason": asked.reason, "tokens": asked.tokens, "how": how}, turn=asked.turn)
+        try:
+            await self.journal.commit()
+        except StoreError as error:
+            self.host.page(str(error))
+        self.post(ev.SessionPersisted(now=self.clock(), op=asked.op, how=how, event=event))
+
+    async def _summarise(self, asked: fx.Summarise) -> None:
+        """A small call of its own, in the background; whatever goes wrong with it changes nothing."""
+        talk = "\n".join(line.text for line in asked.lines)
+        story = f"<so_far>\n{asked.narrative}\n</so_far>\n" if asked.narrative else ""
+        body = {
+            "model": self.settings.shape.model,
+            "max_tokens": asked.max_tokens,
+            "system": [{"type": "text", "text": SUMMARY_RULES}],
+            "messages": [{"role": "user", "content": [{"type": "text", "text": f"{story}<talk>\n{talk}\n</talk>"}]}],
+        }
+        if self.settings.shape.thinking_off:
+            body["thinking"] = {"type": "disabled"}
+        try:
+            outcome: Answer | Failure = await self.model.call(body)
+        except Exception as error:  # noqa: BLE001 (see above)
+            outcome = Failure(fault=Fault.LOCAL, message=repr(error)[:300])
+        dollars = outcome.dollars or 0.0
+        if dollars:
+            self._spend(outcome)
+        if isinstance(outcome, Failure) or outcome.stop is not Stop.END_TURN:
+            why = outcome.message if isinstance(outcome, Failure) else f"stopped by {outcome.stop}"
+            self.post(ev.SummaryFailed(now=self.clock(), op=asked.op, why=why, dollars=dollars))
+            return
+        text = "\n".join(str(b.get("text") or "") for b in outcome.content if b.get("type") == "text")
+        self.journal.append("summary_answer", {"text": text, **_figures(outcome)}, turn=self.session.turn)
+        self.post(ev.SummaryReady(now=self.clock(), op=asked.op, text=text, dollars=dollars))
+
+
+def _figures(outcome: Answer | Failure) -> dict[str, Any]:
+    usage = outcome.usage
+    out: dict[str, Any] = {"dollars": outcome.dollars, "request_id": outcome.request_id}
+    if usage:
+        out |= {
+            "input": usage.input_tokens,
+            "read": usage.cache_read_tokens,
+            "written": usage.cache_write_tokens,
+            "output": usage.output_tokens,
+        }
+    return out

@@ -1,0 +1,216 @@
+"""A request's body as the model gets it: a row of units in the order tools, system, messages, each with its tokens and its mark.
+
+Invariant: two bodies give the same digests exactly if the model would read the same; where `cache_control` stands, whether content came
+as a string or as a list of one text, and how a message was cut into neighbours of one role make no difference. The order of keys inside
+a tool's schema and a tool use's arguments does make one, as it does on the real API.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from hashlib import blake2b
+from typing import Any
+
+from sim.api.counting import TokenCounter
+
+# Tokens around the words themselves: a block's frame, a change of speaker, a tool's definition, and the instructions for tool use, which
+# are longer when a tool is forced. The last two figures are published for Opus 5 and taken for all.
+BLOCK, SPEAKER, TOOL, TOOL_USE, FORCED_TOOL_USE = 4, 3, 8, 286, 406
+_IMAGE, _DOCUMENT = 1600, 2000
+
+
+class Level(IntEnum):
+    """Which part of the request a unit belongs to; a change in one part unseats the caches of the parts after it."""
+
+    TOOLS = 0
+    SYSTEM = 1
+    MESSAGES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """One position of the prompt: a tool, a system block or a content block.
+
+    Attributes:
+        level: the part it stands in.
+        digest: of what the model reads here.
+        tokens: its size.
+        mark: seconds to live of the cache entry that ends here; 0 for no mark.
+    """
+
+    level: Level
+    digest: bytes
+    tokens: int
+    mark: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A whole request. `settings` are, for each level, those parameters that change what the model reads there."""
+
+    units: tuple[Unit, ...]
+    settings: tuple[str, str, str]
+
+    @property
+    def tokens(self) -> int:
+        """The request's input tokens."""
+        return sum(unit.tokens for unit in self.units)
+
+    def scaled(self, factor: float) -> Prompt:
+        """The same prompt, counted by a tokenizer that finds `factor` times as many tokens."""
+        return replace(self, units=tuple(replace(unit, tokens=math.ceil(unit.tokens * factor)) for unit in self.units))
+
+    def chain(self, root: str) -> list[bytes]:
+        """For each unit a digest of everything up to and including it, under the settings and a root (the model, the workspace)."""
+        link, level, chain = root.encode(), -1, []
+        for unit in self.units:
+            while level < unit.level:
+                level += 1
+                link = blake2b(link + self.settings[level].encode("utf-8", "surrogatepass"), digest_size=16).digest()
+            link = blake2b(link + unit.digest, digest_size=16).digest()
+            chain.append(link)
+        return chain
+
+
+def render(body: Mapping[str, Any], counter: TokenCounter, *, thinking: str = "disabled", effort: str | None = None) -> Prompt:
+    """Lay out a body that has passed validation.
+
+    Args:
+        body: the request.
+        counter: of the model's tokens.
+        thinking: the type that the model takes if the request does not say.
+        effort: the effort that the model takes if the request does not say.
+    """
+    units = [*_tools(body, counter), *_system(body, counter), *_messages(body, counter)]
+    if (top := ttl(body)) and (last := _last_markable(body, units)) is not None:
+        units[last] = replace(units[last], mark=units[last].mark or top)
+    choice = body.get("tool_choice") or {"type": "auto"}
+    said = body.get("thinking") or {"type": thinking}
+    asked = (body.get("output_config") or {}).get("effort") or effort
+    images = any(block.get("type") == "image" for _, block in _walk(body))
+    return Prompt(
+        units=tuple(units),
+        settings=("", str(body.get("speed") or ""), _exact([choice if body.get("tools") else None, said, asked, images])),
+    )
+
+
+def speaker_digest(role: str, block: Mapping[str, Any]) -> bytes:
+    """The digest of one content block, as it stands in a unit."""
+    return _digest(role, *_read(block))
+
+
+def contents(content: Any) -> list[Mapping[str, Any]]:
+    """Content as a list of blocks, whichever of its forms was sent."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return list(content or ())
+
+
+def ttl(holder: Mapping[str, Any]) -> int:
+    """Seconds to live of the mark on a block, a tool or the request; 0 for no mark."""
+    mark = holder.get("cache_control")
+    if not mark:
+        return 0
+    return 3600 if mark.get("ttl") == "1h" else 300
+
+
+def block_tokens(block: Mapping[str, Any], counter: TokenCounter) -> int:
+    """Tokens of one content block without the frame around it."""
+    match block.get("type"):
+        case "image":
+            return _IMAGE
+        case "document":
+            return _DOCUMENT
+        case "tool_result":
+            return sum(block_tokens(inner, counter) for inner in contents(block.get("content")))
+        case _:
+            return counter.count(" ".join(_words(block)))
+
+
+def _tools(body: Mapping[str, Any], counter: TokenCounter) -> Iterator[Unit]:
+    forced = (body.get("tool_choice") or {}).get("type") in {"any", "tool"}
+    extra = FORCED_TOOL_USE if forced else TOOL_USE
+    for tool in body.get("tools") or ():
+        if tool.get("defer_loading"):
+            continue  # not in the prompt until a search finds it
+        text = _exact({key: tool[key] for key in sorted(tool) if key not in {"cache_control", "defer_loading"}})
+        yield Unit(level=Level.TOOLS, digest=_digest(text), tokens=counter.count(text) + TOOL + extra, mark=ttl(tool))
+        extra = 0
+
+
+def _system(body: Mapping[str, Any], counter: TokenCounter) -> Iterator[Unit]:
+    for block in contents(body.get("system")):
+        text = block["text"]
+        yield Unit(level=Level.SYSTEM, digest=_digest(text), tokens=counter.count(text), mark=ttl(block))
+
+
+def _messages(body: Mapping[str, Any], counter: TokenCounter) -> Iterator[Unit]:
+    speaker = ""
+    for role, block in _walk(body):
+        tokens = block_tokens(block, counter) + BLOCK + (SPEAKER if role != speaker else 0)
+        speaker = role
+        inner = contents(block.get("content")) if block.get("type") == "tool_result" else ()
+        mark = max(ttl(block), *(ttl(each) for each in inner), 0)
+        yield Unit(level=Level.MESSAGES, digest=speaker_digest(role, block), tokens=tokens, mark=mark)
+
+
+def _walk(body: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for message in body.get("messages") or ():
+        for block in contents(message["content"]):
+            yield message["role"], block
+
+
+def _last_markable(body: Mapping[str, Any], units: Sequence[Unit]) -> int | None:
+    """Where the request's own mark goes: the last position that can carry one."""
+    unmarkable = [block.get("type") in {"thinking", "redacted_thinking"} for _, block in _walk(body)]
+    at = len(units) - 1
+    while unmarkable and unmarkable.pop():
+        at -= 1
+    return at if at >= 0 else None
+
+
+def _read(block: Mapping[str, Any]) -> list[str]:
+    """Everything about a block that the model reads, ids and flags included."""
+    kind = str(block.get("type"))
+    match kind:
+        case "text":
+            return [kind, block["text"], _exact(block.get("citations"))]
+        case "tool_use" | "server_tool_use":
+            return [kind, block["id"], block["name"], _exact(block["input"])]
+        case "tool_result":
+            inner = [_read(each) for each in contents(block.get("content"))]
+            return [kind, block["tool_use_id"], str(bool(block.get("is_error"))), _exact(inner)]
+        case "thinking":
+            return [kind, block["thinking"], block.get("signature") or ""]
+        case _:
+            return [kind, _exact({key: block[key] for key in sorted(block) if key != "cache_control"})]
+
+
+def _words(block: Mapping[str, Any]) -> list[str]:
+    """The words of a block that are counted; its ids are part of the frame."""
+    match block.get("type"):
+        case "text":
+            return [block["text"]]
+        case "tool_use" | "server_tool_use":
+            return [block["name"], _exact(block["input"])]
+        case "thinking":
+            return [block["thinking"]]
+        case _:
+            return [_exact({key: block[key] for key in sorted(block) if key != "cache_control"})]
+
+
+def _exact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _digest(*parts: str) -> bytes:
+    digest = blake2b(digest_size=16)
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        digest.update(len(raw).to_bytes(8, "big"))
+        digest.update(raw)
+    return digest.digest()

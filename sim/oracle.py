@@ -1,0 +1,336 @@
+"""What must hold after every request, after every turn and at the end of a run; what did not hold becomes a finding.
+
+Invariant: the oracle is pure and on nobody's side. It sees what the model was sent and how the stand-in judged it, and at the end the
+product's own books; it never asks the product how to read a request. A finding names the turn, the row that is broken and says it in one
+sentence; no finding, and the run held.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.floods import Line, Turn
+from sim.reading import Reading, block_text, blocks
+
+#: Rejections for size that the counter may learn from in one run.
+LESSONS = 2
+#: Failed turns in a row that make a wedge.
+WEDGE = 5
+#: Share of the turns that fit in which the newest observation must be whole.
+WHOLE_SHARE = 0.99
+#: Below this many fitting turns one clipped observation says nothing about a share.
+FEW = 50
+#: An observation is said to fit if it leaves this share of the window free.
+SPARE = 0.05
+KEPT_FINDINGS = 200
+#: Tokens that an observation may take beside its text, and the offer of tools beside the tools.
+FENCE, OFFER = 48, 400
+
+_CUT = re.compile(r"\[[^\[\]]*\d[^\[\]]*\b(?:cut|clipped|omitted|dropped|left out)\b[^\[\]]*\]")
+_STAMP = re.compile(r"#\d+\.\d+\.")
+# What a door may replace or drop without changing what was said: controls and their pictures, lone surrogates, invisible format characters.
+_INK = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2400-\u2426\ud800-\udfff\ufffd\ufeff\u200b\u2028\u2029]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something that did not hold. `rule` is a row of the requirements; `turn` is -1 for the run as a whole."""
+
+    turn: int
+    rule: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One request and what the stand-in made of it.
+
+    Attributes:
+        status: HTTP status of the answer.
+        stop_reason: of a good answer, else None.
+        error: the message of a refused one, else empty.
+        tokens: input tokens by the stand-in's tokenizer.
+        made_up: the error is a fault of the plan, not a judgement of the request.
+    """
+
+    body: Mapping[str, Any]
+    status: int
+    tokens: int
+    stop_reason: str | None = None
+    error: str = ""
+    made_up: bool = False
+
+    @property
+    def rejected(self) -> bool:
+        """Refused for what it is, not for the weather: sending it again cannot help."""
+        return self.status in (400, 413, 422) or self.stop_reason in ("refusal", "model_context_window_exceeded")
+
+    @property
+    def too_long(self) -> bool:
+        """Refused for its size."""
+        return self.stop_reason == "model_context_window_exceeded" or (self.status in (400, 413) and "too l" in self.error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Books:
+    """What the product itself says about the run, once it has ended."""
+
+    received: int
+    delivered: int
+    merged: int
+    omitted: int
+    lost: int
+    hard_resets: int
+    give_ups: int
+    resets_persisted: int
+    reset_entries: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What was counted on the way."""
+
+    turns: int = 0
+    turns_failed: int = 0
+    failed_run: int = 0
+    longest_failed_run: int = 0
+    requests: int = 0
+    main: int = 0
+    rejected: int = 0
+    over_window: int = 0
+    refusals: int = 0
+    with_rule: int = 0
+    judged: int = 0
+    whole: int = 0
+    cut: int = 0
+    fitting_turns: int = 0
+    whole_turns: int = 0
+    asked: int = 0
+    recalled: int = 0
+    answered: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+
+
+class Oracle:
+    """Judges one NPC's run.
+
+    Args:
+        rule: a sentence of the constitution that must stand, word for word, in the system role of every request.
+        window: tokens of the model's window.
+        count: tokens of a text by the stand-in's tokenizer.
+    """
+
+    def __init__(self, *, rule: str, window: int, count: Callable[[str], int]) -> None:
+        self.tally = Tally()
+        self.findings: list[Finding] = []
+        self.suppressed = 0
+        self._rule, self._window, self._count = rule, window, count
+        self._turn: Turn | None = None
+        self._seen_newest = False
+        self._refused = False
+        self._fits = False
+        self._all_whole = True
+        self._last_has_fact = False
+        self._first_has_fact: bool | None = None
+        self._known_rejections: set[bytes] = set()
+        self._fixed: dict[int, int] = {}
+
+    # -- events of a run, in order
+
+    def begins(self, turn: Turn) -> None:
+        """The world tells `turn` now."""
+        self._turn = turn
+        self._seen_newest = self._refused = self._fits = self._last_has_fact = False
+        self._first_has_fact = None
+        self._all_whole = True
+        self._known_rejections.clear()  # what matters is the answer to a rejection; it never takes more than the turn
+
+    def request(self, judged: Judged) -> bool:
+        """A request was answered. Returns whether the turn is complete with it: the model ended it, having seen the newest line."""
+        tally = self.tally
+        tally.requests += 1
+        reading = Reading(judged.body)
+        self._shape(reading)
+        self._verdict(judged)
+        if not reading.tools:
+            return False  # a summary: asked for in the background, it carries no observation
+        tally.main += 1
+        if self._rule in reading.system:
+            tally.with_rule += 1
+        else:
+            self._find("T1", "a request went out without the constitution's rule, word for word, in the system role")
+        if foreign := _STAMP.search(reading.system):
+            self._find("T1", f"the world's own words stand in a system role ({foreign[0]})")
+        turn = self._turn
+        if turn is None:
+            return False
+        newest = turn.stamp in reading.said
+        if newest:
+            self._seen_newest = True
+            self._observation(turn, reading, judged)
+        elif self._seen_newest and not self._refused:
+            self._find("P7", "the line addressed to the NPC was there and is gone in a later request of the same turn")
+        return judged.status == 200 and judged.stop_reason == "end_turn" and (newest or self._refused)
+
+    def ends(self, *, failed: str = "") -> None:
+        """The turn is over; `failed` says why it was not completed."""
+        tally, turn = self.tally, self._turn
+        tally.turns += 1
+        if failed:
+            tally.turns_failed += 1
+            tally.failed_run += 1
+            tally.longest_failed_run = max(tally.longest_failed_run, tally.failed_run)
+            self._find("P1", f"the turn failed: {failed}")
+            if tally.failed_run == WEDGE:
+                self._find("P1", f"wedged: {WEDGE} failed turns in a row")
+        else:
+            tally.failed_run = 0
+        if self._fits:
+            tally.fitting_turns += 1
+            tally.whole_turns += self._all_whole
+        if turn is not None and turn.asked:
+            tally.asked += 1
+            tally.recalled += bool(self._first_has_fact)
+            tally.answered += self._last_has_fact
+
+    def finish(self, books: Books | None, *, sent: int) -> None:
+        """The run is over: `sent` observations were told, `books` is what the product wrote down (None: it could not be read)."""
+        self._turn = None
+        tally = self.tally
+        if tally.fitting_turns >= FEW and tally.whole_turns < WHOLE_SHARE * tally.fitting_turns:
+            share = tally.whole_turns / tally.fitting_turns
+            self._find("P3", f"the newest observation was whole in only {share:.1%} of the {tally.fitting_turns} turns where it fits")
+        if books is None:
+            self._find("P15", "the product's own books could not be read after the run")
+            return
+        if books.give_ups:
+            self._find("P8", f"the session was given up {books.give_ups} times though the smallest observation fits")
+        if books.resets_persisted < books.hard_resets:
+            self._find("P7", f"{books.hard_resets} hard resets, but only {books.resets_persisted} persisted sessions")
+        if books.reset_entries < books.hard_resets:
+            self._find("D1", f"{books.hard_resets} hard resets, but only {books.reset_entries} diary entries tagged context-reset")
+        if books.lost or books.received != sent:
+            self._find("W3", f"{sent} observations were told, {books.received} received, {books.lost} lost")
+        accounted = books.delivered + books.merged + books.omitted
+        if accounted != books.received:
+            self._find("W2", f"of {books.received} observations {accounted} are accounted for: delivered, merged or counted as omitted")
+
+    # -- the checks
+
+    def _verdict(self, judged: Judged) -> None:
+        tally = self.tally
+        if self._known_rejections or judged.rejected:
+            digest = _digest(judged.body)
+            if digest in self._known_rejections:
+                self._find("P11", "a request that had been refused was sent again unchanged")
+            if judged.rejected:
+                self._known_rejections.add(digest)
+        if not judged.rejected or judged.made_up:
+            return
+        if judged.stop_reason == "refusal":
+            tally.refusals += 1
+            self._refused = True
+            return
+        tally.rejected += 1
+        tally.errors[_family(judged.error)] += 1
+        if judged.too_long:
+            tally.over_window += 1
+            if tally.over_window > LESSONS:
+                self._find("P11", f"a request was too long ({judged.tokens} tokens) though {LESSONS} had taught the counter already")
+        else:
+            self._find("P13", f"an invalid request went out: {judged.error[:160]}")
+
+    def _shape(self, reading: Reading) -> None:
+        """Pairs, ids, empties: looked at here as well, whatever the stand-in thinks of them."""
+        seen: set[str] = set()
+        waiting: list[str] = []
+        for role, content in reading.messages:
+            results = [str(b.get("tool_use_id")) for b in content if b.get("type") == "tool_result"]
+            if sorted(results) != sorted(waiting):
+                self._find("P13", f"tool results {results[:4]} do not answer the tool uses {waiting[:4]}")
+            waiting = [str(b.get("id")) for b in content if b.get("type") == "tool_use"]
+            if len(set(waiting)) < len(waiting) or seen.intersection(waiting):
+                self._find("P13", "a tool use id stands twice in one request")
+            seen.update(waiting)
+            if not content or any(b.get("type") == "text" and not block_text(b).strip() for b in content):
+                self._find("P13", f"an empty {role} message or text block")
+        if waiting:
+            self._find("P13", f"tool uses without results: {waiting[:4]}")
+
+    def _observation(self, turn: Turn, reading: Reading, judged: Judged) -> None:
+        tally = self.tally
+        tally.judged += 1
+        self._fits = self._fits or self._room(turn, reading, judged)
+        missing = absent(turn, reading)
+        if not missing:
+            tally.whole += 1
+        else:
+            self._all_whole = False
+            if _CUT.search(reading.opening_text):
+                tally.cut += 1
+            else:
+                text = missing[0].text[-40:]
+                self._find("P9", f"{len(missing)} lines of the newest observation are missing and no cut is named (…{text!r})")
+        if turn.address not in reading.said and plain(turn.address) not in plain(reading.opening_text):
+            self._find("P9", "the line addressed to the NPC is not whole in the request")
+        if turn.asked:
+            self._last_has_fact = turn.asked.value in reading.said
+            if self._first_has_fact is None:
+                self._first_has_fact = self._last_has_fact
+
+    def _room(self, turn: Turn, reading: Reading, judged: Judged) -> bool:
+        """Whether the turn's observation fits the window beside the fixed part and the output reserve."""
+        size = sum(len(x.text) for x in turn.lines)
+        if size > 20 * self._window:
+            return False  # not even at twenty characters a token
+        tools = judged.body.get("tools") or ()
+        key = hash((reading.system, len(tools)))
+        if key not in self._fixed:
+            self._fixed = {key: OFFER + self._count(reading.system) + self._count(json.dumps(tools, ensure_ascii=False, default=str))}
+        need = self._fixed[key] + sum(self._count(x.text) + FENCE for x in turn.lines) + int(judged.body.get("max_tokens") or 0)
+        return need <= self._window * (1 - SPARE)
+
+    def _find(self, rule: str, sentence: str) -> None:
+        if len(self.findings) >= KEPT_FINDINGS:
+            self.suppressed += 1
+            return
+        self.findings.append(Finding(turn=-1 if self._turn is None else self._turn.number, rule=rule, sentence=sentence))
+
+
+def absent(turn: Turn, reading: Reading) -> list[Line]:
+    """The lines of the turn that must stand in the request and do not. Of state the newest value is wanted, of own echoes nothing."""
+    newest = {x.key: x for x in turn.lines if x.key}
+    wanted = [x for x in turn.lines if not x.own and (x.key is None or newest[x.key] is x)]
+    said = reading.said
+    missing = [x for x in wanted if x.text not in said]
+    if missing:
+        inked = plain(said)
+        missing = [x for x in missing if plain(x.text) not in inked]
+    return missing
+
+
+def plain(text: str) -> str:
+    """Text as a reader perceives it: without controls, with entities resolved and white space as single spaces."""
+    return " ".join(_INK.sub("", html.unescape(text)).split())
+
+
+def _family(error: str) -> str:
+    return re.sub(r"\d+", "N", error)[:80]
+
+
+def _digest(body: Mapping[str, Any]) -> bytes:
+    """Of what the model would read: moved cache marks or a new trace id do not make another request."""
+    conversation = [(m.get("role"), [_bare(b) for b in blocks(m.get("content"))]) for m in body.get("messages") or ()]
+    whole = [[_bare(b) for b in blocks(body.get("system"))], conversation, body.get("tools"), body.get("max_tokens")]
+    return hashlib.blake2b(json.dumps(whole, sort_keys=True, default=str).encode(), digest_size=16).digest()
+
+
+def _bare(block: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in block.items() if k != "cache_control"}

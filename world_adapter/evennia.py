@@ -1,0 +1,374 @@
+"""Real Evennia servers as a `World`: `evennia+ws://HOST:PORT`, `evennia+wss://HOST:PORT`.
+
+Evennia keeps nothing for those who are away and numbers nothing. Invariant: every attachment is an epoch of its own, numbered from 1
+here, in the order heard; whatever was said while the link was down is gone, and the NPC is told for how long it heard nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import random
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from world_adapter import cleaning
+from world_adapter.errors import WorldRefused, WorldUnreachable
+from world_adapter.evennia_actions import ACTIONS, LINE_CHARS, Command, Refusal, plan
+from world_adapter.evennia_exchange import Verdict
+from world_adapter.evennia_link import EvenniaLink, LinkLost, Login
+from world_adapter.evennia_text import Heard
+from world_adapter.frames import ActResult, ActState, Limits, Observation, Resume, Speaker
+from world_adapter.world import Sink
+
+DEFAULT_PORT = 4002
+ACTS_PER_S = 3.0  # a command is five frames with its questions; the server drops what goes over 80 a second
+MAX_WAITING = 5_000  # observations behind a sink that does not come back
+BACKOFF_S = (1.0, 60.0)
+STEADY_S = 60.0  # a link that lived so long was a good one, and the back-off starts afresh
+DRAIN_S = 5.0
+
+_PRIO: Mapping[str, int] = {"speech": 5, "whisper": 7, "emote": 4, "presence": 3, "scene": 4, "moved": 6, "item": 5, "notice": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class _Attached:
+    npc: str
+    world: str
+    epoch: str
+
+
+class EvenniaWorld:
+    """One account's character on one Evennia server. See `World` for the contract of the methods.
+
+    Args:
+        url: `evennia+ws://HOST[:PORT]`; `evennia+wss://` where the password would leave this machine.
+        user: the account's name.
+        password: its password; it appears in no log, message or representation.
+        character: the character to play, "" for the one that the account has or played last.
+        names: further names that the NPC answers to.
+        allow_insecure: log in to another machine in the clear.
+        clock: unix seconds.
+
+    Raises:
+        WorldRefused: the address cannot be used.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        user: str,
+        password: str,
+        character: str = "",
+        names: Sequence[str] = (),
+        allow_insecure: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._address = _Address.read(url)
+        if not (self._address.secure or self._address.local or allow_insecure):
+            raise WorldRefused(
+                f"The password would travel to {self._address.host} in the clear: use evennia+wss://, or allow insecure links explicitly.",
+            )
+        if not user or not password:
+            raise WorldRefused("An Evennia server wants a login: set NPC_EVENNIA_USER and NPC_EVENNIA_PASSWORD.")
+        self._login = Login(user=user, password=password, character=character, names=tuple(names))
+        self._clock = clock
+        self._link: EvenniaLink | None = None
+        self._out = _Outbox()
+        self._closing = asyncio.Event()
+        self._turnstile = asyncio.Lock()
+        self._next_act = 0.0
+        self._heard_nothing_since: float | None = None
+        self._npc = character or user
+
+    @property
+    def url(self) -> str:
+        return self._address.url
+
+    async def run(self, sink: Sink, resume: Resume | None) -> None:  # noqa: ARG002 - there is nothing to resume on such a server
+        """As `World.run`. `resume` is of no use: an Evennia server keeps nothing."""
+        link = asyncio.create_task(self._stay_attached(), name="evennia link")
+        out = asyncio.create_task(self._out.deliver(sink), name="evennia delivery")
+        closing = asyncio.create_task(self._closing.wait(), name="evennia close")
+        try:
+            await asyncio.wait({link, out, closing}, return_when=asyncio.FIRST_COMPLETED)
+            link.cancel()
+            await asyncio.wait({link})
+            if not out.done():
+                # What was heard is still the sink's, but a sink that hangs does not keep us.
+                self._out.end()
+                await asyncio.wait({out}, timeout=DRAIN_S)
+        finally:
+            for task in (link, out, closing):
+                task.cancel()
+            await asyncio.gather(link, out, closing, return_exceptions=True)
+        for task in (out, link):
+            if not task.cancelled() and (exc := task.exception()) is not None:
+                raise exc
+
+    async def close(self) -> None:
+        self._closing.set()
+
+    # Acts
+
+    async def act(self, *, id: str, name: str, args: Mapping[str, Any], timeout_s: float) -> ActResult:  # noqa: A002 - the protocol's own word
+        link = self._link
+        if link is None:
+            return _failed(id, "not_attached", "The link to the game is down; nothing was sent.")
+        done: list[Verdict] = []
+        try:
+            async with asyncio.timeout(timeout_s), self._turnstile:
+                planned = plan(name, args, link.room)
+                if isinstance(planned, Refusal):
+                    return _failed(id, planned.code, planned.message)
+                for command in planned:
+                    done.append(await self._perform(link, id, command))
+                    if done[-1].state is not ActState.DONE:
+                        break
+        except LinkLost as exc:
+            if not done:
+                return _failed(id, "not_attached", f"{exc} Nothing was sent.")
+            done.append(Verdict(state=ActState.FAILED, text=f"{exc} The rest was not sent.", code="link_lost"))
+        except TimeoutError:
+            if not done and link.last_tag != id:
+                return _failed(id, "not_attached", f"The game did not answer within {timeout_s:g} s; nothing was sent.")
+            said = f"The game did not say within {timeout_s:g} s what came of it."
+            done.append(Verdict(state=ActState.UNKNOWN, text=said, code="timeout"))
+        return _result(id, done)
+
+    async def _perform(self, link: EvenniaLink, tag: str, command: Command) -> Verdict:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._next_act > now:
+            await asyncio.sleep(self._next_act - now)
+        self._next_act = loop.time() + 1 / ACTS_PER_S
+        return await link.perform(tag, command)
+
+    async def query(self, id: str) -> None:  # noqa: A002 - the protocol's own word
+        """The server keeps no record of acts: the answer is always "unknown", and a look around tells more."""
+        message = "This game keeps no record of what was done; look around to see."
+        self._out.put(ActResult(id=id, state=ActState.UNKNOWN, text=message, error_code="no_record", error_message=message))
+
+    async def cancel(self, id: str) -> None:  # noqa: A002 - the protocol's own word
+        """Nothing to do: all acts here are over at once, or walk on by the game's own rules."""
+
+    # The link
+
+    async def _stay_attached(self) -> None:
+        low, high = BACKOFF_S
+        wait_s = low
+        while True:
+            started = self._clock()
+            try:
+                await self._attach_once()
+            except (LinkLost, WorldUnreachable) as exc:
+                self._detach(str(exc))
+            except WorldRefused as exc:
+                self._detach(str(exc))
+                raise
+            except asyncio.CancelledError:
+                self._detach("We left the world.")
+                raise
+            if self._clock() - started >= STEADY_S:
+                wait_s = low
+            await asyncio.sleep(wait_s * random.uniform(0.5, 1.5))
+            wait_s = min(wait_s * 2, high)
+
+    def _detach(self, why: str) -> None:
+        if self._link is not None:
+            self._link = None
+            self._heard_nothing_since = self._clock()
+            self._out.put(why)
+
+    async def _attach_once(self) -> None:
+        epoch = f"{int(self._clock())}-{secrets.token_hex(4)}"
+        link = EvenniaLink(self._address.socket, self._login, self, direct=self._address.local)
+        await link.open()
+        try:
+            place = f"{self._address.host}:{self._address.port}"
+            self._npc = link.name
+            self._out.put(_Attached(npc=link.name, world=f"{link.server}@{place}" if link.server else place, epoch=epoch))
+            self._link = link
+            if self._heard_nothing_since is not None:
+                gap_s = max(self._clock() - self._heard_nothing_since, 0.0)
+                self.heard(Heard(kind="notice", text=f"[You heard nothing of this world for {gap_s:.0f} seconds: the link was down.]"))
+                self._heard_nothing_since = None
+            await link.listen()
+        finally:
+            await link.close()
+
+    def heard(self, heard: Heard) -> None:
+        """From the link: one line for the NPC."""
+        speaker = Speaker()
+        if heard.own:
+            speaker = Speaker(id=self._npc, name=self._npc, kind="npc")
+        elif heard.who:
+            speaker = Speaker(id=cleaning.ident(heard.who), name=cleaning.name(heard.who), kind="player")
+        data: dict[str, Any] = dict(heard.room.data) if heard.room else {}
+        if heard.words:
+            data["words"] = heard.words
+        if heard.channel:
+            data["channel"] = heard.channel
+        if heard.sort:
+            data["evennia"] = heard.sort
+        self._out.put(
+            Observation(
+                seq=0,
+                t=self._clock(),
+                kind=heard.kind,
+                text=heard.text,
+                data=data or None,
+                # A room seen again and a prompt are states: only the newest matters to one who is behind.
+                key="scene" if heard.kind == "scene" else "prompt" if heard.sort == "prompt" else None,
+                prio=8 if heard.addressed else _PRIO.get(heard.kind, 3),
+                speaker=speaker,
+                to=self._npc if heard.addressed else None,
+                own=heard.own,
+            ),
+        )
+
+    def late(self, tag: str, verdict: Verdict) -> None:
+        """From the link: the outcome of an act that was given up as unknown."""
+        self._out.put(_result(tag, [verdict]))
+
+
+_Item = Observation | ActResult | _Attached | str
+
+
+class _Outbox:
+    """What the sink has yet to be told, in order.
+
+    Observations are bounded: behind a sink that hangs states are merged, then the least urgent and oldest go, and how many is told.
+    """
+
+    def __init__(self) -> None:
+        self._items: deque[_Item] = deque()
+        self._waiting = 0
+        self._omitted = 0
+        self._news = asyncio.Event()
+        self._ended = False
+        self._seq = 0
+        self._at = _Attached(npc="", world="", epoch="")
+
+    def put(self, item: _Item) -> None:
+        if isinstance(item, Observation):
+            self._waiting += 1
+            if self._waiting > MAX_WAITING:
+                self._thin()
+        self._items.append(item)
+        self._news.set()
+
+    def end(self) -> None:
+        """Nothing more will come: `deliver` returns when all is told."""
+        self._ended = True
+        self._news.set()
+
+    def _thin(self) -> None:
+        """Makes room for a quarter of the bound."""
+        newest = {item.key: item for item in self._items if isinstance(item, Observation) and item.key is not None}
+        kept = [item for item in self._items if not isinstance(item, Observation) or item.key is None or newest[item.key] is item]
+        merged = len(self._items) - len(kept)
+        surplus = MAX_WAITING // 4 - merged
+        if surplus > 0:
+            places = [place for place, item in enumerate(kept) if isinstance(item, Observation)]
+            gone = set(sorted(places, key=lambda place: (kept[place].prio, place))[:surplus])  # type: ignore[union-attr]  # places are of observations
+            kept = [item for place, item in enumerate(kept) if place not in gone]
+            self._omitted += len(gone)
+        self._items = deque(kept)
+        self._waiting = sum(isinstance(item, Observation) for item in kept)
+
+    async def deliver(self, sink: Sink) -> None:
+        """Tells the sink everything, one call at a time, until `end`."""
+        while self._items or not self._ended:
+            if not self._items:
+                self._news.clear()
+                await self._news.wait()
+                continue
+            batch = self._batch()
+            if batch:
+                await sink.observed(batch, world=self._at.world, epoch=self._at.epoch)
+                continue
+            item = self._items.popleft()
+            if isinstance(item, _Attached):
+                self._at, self._seq = item, 0
+                limits = Limits(say_chars=LINE_CHARS, acts_per_s=ACTS_PER_S)
+                sink.attached(npc=item.npc, world=item.world, epoch=item.epoch, resumed=False, lost=0, limits=limits)
+                sink.actions_changed(ACTIONS)
+            elif isinstance(item, ActResult):
+                sink.finished(item)
+            elif isinstance(item, str):
+                sink.detached(why=item)
+
+    def _batch(self) -> list[Observation]:
+        batch: list[Observation] = []
+        while self._items and isinstance(item := self._items[0], Observation):
+            if self._omitted:
+                text = f"[{self._omitted} observations omitted: more happened than could be taken in.]"
+                item = Observation(seq=0, t=item.t, kind="notice", text=text, data={"omitted": self._omitted}, speaker=Speaker())
+                self._omitted = 0
+            else:
+                self._items.popleft()
+                self._waiting -= 1
+            self._seq += 1
+            batch.append(replace(item, seq=self._seq))
+        return batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Address:
+    """Where the server is; `url` is as people write it, without secrets, `socket` what the library connects to."""
+
+    url: str
+    socket: str
+    host: str
+    port: int
+    secure: bool
+
+    @classmethod
+    def read(cls, url: str) -> _Address:
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port or DEFAULT_PORT
+        except ValueError:
+            raise WorldRefused("An Evennia server is named as evennia+ws://HOST:PORT or evennia+wss://HOST:PORT.") from None
+        if parts.scheme not in {"evennia+ws", "evennia+wss"} or not host:
+            raise WorldRefused("An Evennia server is named as evennia+ws://HOST:PORT or evennia+wss://HOST:PORT.")
+        if parts.username or parts.password:
+            raise WorldRefused("A login does not belong into the address: set NPC_EVENNIA_USER and NPC_EVENNIA_PASSWORD instead.")
+        scheme = parts.scheme.removeprefix("evennia+")
+        netloc = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return cls(
+            url=f"{parts.scheme}://{netloc}{parts.path}",
+            socket=f"{scheme}://{netloc}{parts.path or '/'}",
+            host=host,
+            port=port,
+            secure=scheme == "wss",
+        )
+
+    @property
+    def local(self) -> bool:
+        """Whether it is this machine, for certain."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+def _failed(tag: str, code: str, message: str) -> ActResult:
+    return ActResult(id=tag, state=ActState.FAILED, text=message, error_code=code, error_message=message)
+
+
+def _result(tag: str, verdicts: Sequence[Verdict]) -> ActResult:
+    """One result for a run of commands: what all of them said, and the state of the last, which is the worst."""
+    last = verdicts[-1]
+    text = "\n".join(verdict.text for verdict in verdicts if verdict.text)
+    data = last.room.data if last.room is not None else None
+    if last.state is ActState.DONE:
+        return ActResult(id=tag, state=last.state, text=text, data=data)
+    return ActResult(id=tag, state=last.state, text=text, data=data, error_code=last.code, error_message=last.text)
