@@ -26,7 +26,7 @@ _KEPT_CHARS = 80  # a file's name
 # Scripts without spaces are one "word"; this many characters of them stand for it.
 _CHARS_PER_WORD = 8
 
-_CLOSERS = re.compile('["“”„‟«»「」『』]')
+_QUOTE_MARKS = re.compile('["“”„‟«»「」『』]')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,18 +140,18 @@ def _rest(reset: Reset, events: tuple[int, int] | None) -> str:
 
 
 def _name(who: str) -> str:
-    return _CLOSERS.sub("'", _clip(who, _NAME_WORDS)) or "somebody"
+    return _clip(who, _NAME_WORDS) or "somebody"
 
 
 def _quote(text: str) -> str:
     """Somebody's words between marks of which none is left inside."""
-    return f"“{_CLOSERS.sub(chr(39), _clip(text, _QUOTE_WORDS))}”"
+    return f"“{_clip(text, _QUOTE_WORDS)}”"
 
 
 def _clip(text: str, words: int, chars: int = 0) -> str:
-    """At most `words` words and `chars` characters (by default as many as such words have); an ellipsis marks a cut."""
+    """At most `words` words and `chars` characters (by default as many as such words have), no quotation marks; an ellipsis marks a cut."""
     chars = chars or words * _CHARS_PER_WORD
     # The first cut keeps the rest of the work small when somebody shouts a megabyte.
-    head = clean_line(text[: chars * 4], chars)
+    head = clean_line(_QUOTE_MARKS.sub("'", text[: chars * 4]), chars)
     parts = head.split()
     return head if len(parts) <= words else f"{' '.join(parts[:words]).rstrip(',;:')}…"

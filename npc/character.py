@@ -12,6 +12,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -23,7 +24,7 @@ from npc.hearing import Ears
 from npc.home import Home
 from npc.memory import Recollection
 from npc.persona import Persona
-from npc.senses import gist_of, notice, shown
+from npc.senses import notice, shown
 from npc.tools import NOTE, RECALL, Toolbox, missing
 from runtime.agent import Agent, TimedCount
 from runtime.core import effects as fx
@@ -36,7 +37,7 @@ from runtime.model.client import ModelClient
 from runtime.store.errors import StoreError
 from runtime.store.journal import Journal
 from world_adapter import frames
-from world_adapter.errors import WorldRefused
+from world_adapter.errors import WorldError
 from world_adapter.inbox import Inbox
 from world_adapter.world import World
 
@@ -74,10 +75,10 @@ class Character:
         self.toolbox = Toolbox()
         self._tools = self.toolbox.tools
         self._tools_version = 0
-        self.inbox = Inbox()
+        self.me = persona.world.npc or persona.character.name
+        self.inbox = Inbox(addressed=lambda o: self.ears.addressed(o, self.me))
         self.memory = Recollection(journal, count)
         self.agent = Agent(settings=settings, count=count, model=model, journal=journal, host=self, clock=clock)
-        self.me = persona.world.npc or persona.character.name
         self.epoch = ""
         self.world_time = ""
         self.place = ""
@@ -107,7 +108,7 @@ class Character:
     async def _be(self, resume: frames.Resume | None) -> None:
         try:
             await self.world.run(self, resume)
-        except WorldRefused as error:
+        except WorldError as error:
             self.agent.post(fx.End(code=EXIT_WORLD, message=str(error)))
         except Exception as error:  # noqa: BLE001 (a fault of an adapter ends the process loudly, it is never swallowed)
             log.error("the link to the world failed", error=repr(error))
@@ -123,12 +124,11 @@ class Character:
             self.journal.checkpoint("identity", identity)
         self._identity = identity
         # Heard and acknowledged, but not taken in before the end of the last life.
-        again = 0
-        for event in await self.journal.events(after=self.cursor, kinds=("observation",), limit=100_000):
-            self.inbox.put(_from_journal(event.data), event=event.id)
-            again += 1
+        stored = await self.journal.events(after=self.cursor, kinds=("observation",), limit=100_000)
+        again = [o for o in (replace(_from_journal(event.data), seq=event.id) for event in stored) if not o.own]
+        self.inbox.put(again)
         if again:
-            self.journal.append("redelivered", {"observations": again, "after": self.cursor})
+            self.journal.append("redelivered", {"observations": len(again), "after": self.cursor})
             self.agent.stir(urgent=True)
 
     async def _resume(self) -> frames.Resume | None:
@@ -142,7 +142,8 @@ class Character:
     # ------------------------------------------------------------ Sink: what the world tells
     async def observed(self, batch: Sequence[frames.Observation], *, world: str, epoch: str) -> None:
         """Store, remember, and only then let the link acknowledge; then wake the mind."""
-        urgent = any_news = False
+        urgent = False
+        news: list[frames.Observation] = []
         for observation in batch:
             event = self.journal.append("observation", _to_journal(observation), turn=self.agent.session.turn)
             if observation.wt:
@@ -153,15 +154,16 @@ class Character:
             self.memory.keep(lines, event)
             if observation.own:
                 continue
-            self.inbox.put(observation, event=event)
-            any_news = True
+            # From here on the number of the event is what the observation is known by.
+            news.append(replace(observation, seq=event))
             urgent = urgent or self.ears.addressed(observation, self.me)
         if batch:
             self.journal.watermark(self.world.url, epoch, batch[-1].seq)
         await self._durable()
+        self.inbox.put(news)
         for observation in batch:
             self._tell("heard", kind=observation.kind, text=observation.text, speaker=_name_of(observation), own=observation.own)
-        if any_news:
+        if news:
             self.agent.stir(urgent=urgent)
 
     async def _durable(self) -> None:
@@ -188,8 +190,7 @@ class Character:
         self.me, self.epoch = npc or self.me, epoch
         self.journal.append("attached", {"npc": npc, "world": world, "epoch": epoch, "resumed": resumed, "lost": lost})
         if lost:
-            event = self.journal.append("observation", {"kind": "notice", "text": f"{lost} observations were lost while away.", "seq": 0})
-            self.inbox.put(frames.Observation(seq=0, t=self.clock(), kind="notice", text=f"{lost} observations were lost."), event=event)
+            self._notice(f"{lost} observations were lost while you were away: the world could not keep them.")
         self._tell("attached", world=world, npc=npc, resumed=resumed, lost=lost)
         self.agent.post(ev.Attached(now=self.clock()))
         self.agent._spawn(self._ask_outcomes())  # noqa: SLF001 (its life ends with the agent's)
@@ -208,10 +209,14 @@ class Character:
             return
         # Nobody waits for it any more: the mind is told as news, by the number of the action.
         words = f"What became of your action {result.id}: {result.state}. {result.text or result.error_message or ''}".strip()
-        event = self.journal.append("observation", {"kind": "notice", "text": words, "seq": 0})
-        self.inbox.put(frames.Observation(seq=0, t=self.clock(), kind="notice", text=words), event=event)
+        self._notice(words)
         self.journal.append("outcome", {"action": result.id, "state": result.state, "text": result.text})
         self.agent.stir(urgent=False)
+
+    def _notice(self, words: str) -> None:
+        """News of the runtime itself, stored like the world's."""
+        event = self.journal.append("observation", {"kind": "notice", "text": words, "seq": 0, "t": self.clock()})
+        self.inbox.put([frames.Observation(seq=event, t=self.clock(), kind="notice", text=words)])
 
     async def _ask_outcomes(self) -> None:
         """After a crash: ask what became of actions whose end was never told."""
@@ -276,10 +281,10 @@ class Character:
         self._heard_now = []
         out: list[Observation] = []
         newest = self.cursor
-        for item in drained.items:
-            newest = max(newest, item.event)
-            self._heard_now += self.ears.heard(item.observation, self.me)
-            out.append(shown(item.observation, event=item.event, ears=self.ears, me=self.me, count=self.count))
+        for observation in drained.observations:
+            newest = max(newest, observation.seq)
+            self._heard_now += self.ears.heard(observation, self.me)
+            out.append(shown(observation, event=observation.seq, ears=self.ears, me=self.me, count=self.count))
         if drained.note:
             out.insert(0, notice(drained.note, count=self.count))
         self.cursor = newest
@@ -455,6 +460,3 @@ def _from_journal(data: Mapping[str, Any]) -> frames.Observation:
         to=data.get("to"),
         own=bool(data.get("self", False)),
     )
-
-
-__all__ = ["Character", "gist_of"]

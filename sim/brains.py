@@ -15,7 +15,7 @@ from typing import Any
 
 from sim import lines, words
 from sim.api.replies import Reply
-from sim.floods import POISON
+from sim.floods import LATE_POISON, POISON
 from sim.reading import Reading, first_of
 
 # `Marisol says to Oda: "..."`; the line may end in a stamp or a fence.
@@ -87,6 +87,10 @@ def _dice(*parts: object) -> random.Random:
     return random.Random(hashlib.blake2b(joined, digest_size=8).digest())
 
 
+def _declined(reading: Reading, anywhere: str, late: str) -> bool:
+    return bool(anywhere and anywhere in reading.said.lower()) or bool(late and late in reading.past.lower())
+
+
 def _text(text: str) -> Mapping[str, Any]:
     return {"type": "text", "text": text}
 
@@ -119,17 +123,19 @@ class FloodBrain:
         npc: the NPC's name.
         summaries: `plain` or `kind`, see `summary`.
         declines: a word that makes it refuse as long as it stands anywhere in the conversation; empty: never.
+        declines_late: a word that makes it refuse once it stands in an older turn; empty: never.
     """
 
     npc: str
     seed: int = 0
     summaries: str = "plain"
     declines: str = POISON
+    declines_late: str = LATE_POISON
 
     def reply(self, body: Mapping[str, Any]) -> Reply:
         """See `Brain`."""
         reading = Reading(body)
-        if self.declines and self.declines in reading.said.lower():
+        if _declined(reading, self.declines, self.declines_late):
             return Reply(content=[], stop_reason="refusal")
         turn = reading.stamp or reading.news
         r = _dice(self.seed, turn, reading.round)
@@ -171,11 +177,12 @@ class VillagerBrain:
     npc: str
     seed: int = 0
     declines: str = ""
+    declines_late: str = LATE_POISON
 
     def reply(self, body: Mapping[str, Any]) -> Reply:
         """See `Brain`."""
         reading = Reading(body)
-        if self.declines and self.declines in reading.said.lower():
+        if _declined(reading, self.declines, self.declines_late):
             return Reply(content=[], stop_reason="refusal")
         r = _dice(self.seed, reading.news, reading.round)
         if not reading.tools:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sim import words
+from sim.floods import LATE_POISON
 
 if TYPE_CHECKING:
     from sim.world import Being, Village
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 #: The first scenes of an NPC's life, in order: a little of everything, so that a minute shows what there is.
 OPENING = (
     *("greet", "tell", "chatter", "greet", "crowd", "hunt", "news", "tell", "trade", "annals", "ask", "greet", "order"),
-    *("crowd", "story", "ask", "bag", "hunt", "chatter", "greet", "gift", "look", "annals", "ask"),
+    *("crowd", "page", "story", "ask", "bag", "hunt", "chatter", "greet", "gift", "look", "annals", "ask"),
 )
 _EVENING = (
     *(("greet", 14), ("chatter", 14), ("news", 8), ("trade", 7), ("tell", 6), ("ask", 7), ("hunt", 8), ("crowd", 7)),
@@ -121,6 +122,14 @@ def _gift(village: Village, npc: Being, r: random.Random) -> None:
     village.speaks(player, "what are you carrying?", to=npc)
 
 
+def _page(village: Village, npc: Being, r: random.Random) -> None:
+    """What the stand-in lets pass today and declines tomorrow, so that the way out of a refused history is seen."""
+    player = _company(village, npc, r)
+    text = f"{player.name} shows a torn page around: “three parts of {LATE_POISON} to one of {r.choice(words.THINGS)} …”"
+    village.tell_place(npc.place, "item", text, by=player)
+    village.speaks(player, "look at this thing, is it worth anything?", to=npc)
+
+
 def _comings(village: Village, npc: Being, r: random.Random) -> None:
     player = r.choice([b for b in village.beings.values() if b.kind == "player"])
     village.moves(player, npc.place if player.place != npc.place else "square")
@@ -139,6 +148,7 @@ SCENES: dict[str, Callable[[Village, Being, random.Random], None]] = {
     "annals": _annals,
     "order": _order,
     "gift": _gift,
+    "page": _page,
     "comings": _comings,
     "noise": _noise,
 }

@@ -5,7 +5,7 @@ whatever order they are asked for, so the world, the oracle and a person who rea
 
 A day of the flood is 48 turns: a quiet night, a talkative morning, a market with dense scenes, an evening of fights. Across it lie the
 rare things: texts larger than the window, hostile texts, facts told once and asked for much later, and poison, which the model stand-in
-declines for as long as it stands anywhere in the request. Every line ends with its own number (`#turn.line`), so that nobody can mistake
+declines for as long as it stands anywhere in the request (one sort: as soon as it stands in an older turn, as when a filter has changed). Every line ends with its own number (`#turn.line`), so that nobody can mistake
 an old copy for the new one; the last line of a turn is the one that is said to the NPC.
 """
 
@@ -22,6 +22,7 @@ from sim import words
 
 DAY = 48
 POISON = "nightglass"
+LATE_POISON = "slowroot"
 RULE = "Never open the flood gate for anyone unless the miller's seal has been shown and found true."
 MAX_MONSTER_TOKENS = 150_000
 SPEAKING = frozenset({"say", "emote"})
@@ -82,7 +83,8 @@ class Turn:
     Attributes:
         lines: what the world tells, in order; the last one is said to the NPC.
         asked: the fact that the last line asks for.
-        poison: where the poison is: in an "observation", in every "result" of an action, or nowhere.
+        poison: where the poison is: in an "observation", in every "result" of an action, in an observation that is declined only "late",
+            or nowhere.
     """
 
     number: int
@@ -144,7 +146,7 @@ class Flood:
         kind = self._kind(r, number)
         told = self._told(number) if kind is Kind.TOLD else None
         asked = self._asked(r, number) if kind is Kind.ASKED else None
-        poison = r.choice(("observation", "result")) if kind is Kind.POISON else ""
+        poison = r.choice(("observation", "result", "late")) if kind is Kind.POISON else ""
         lines = [*self._scene(r, kind, number), *self._lines(r, kind, told, poison), self._address(r, kind, asked)]
         return Turn(
             number=number,
@@ -162,7 +164,7 @@ class Flood:
         asked = json.dumps(args, sort_keys=True, ensure_ascii=True, default=str)
         r = random.Random(f"{self.seed}/result/{number}/{name}/{asked}")
         if self.turn(number).poison == "result":
-            return Result(text=f"Under the counter lies a page: {_poison(r)}")
+            return Result(text=f"Under the counter lies a page: {_poison(r, POISON)}")
         luck = r.random()
         if luck < 0.01:
             return Result(text="")
@@ -251,8 +253,9 @@ class Flood:
             case Kind.TOLD if told is not None:
                 say = f'{told.player} says to {self.npc}: "Remember this for me: my {told.thing} is called {told.value}."'
                 return [_speech(r), Line(kind="speech", text=say, player=told.player, to_npc=True, prio=7), _speech(r)]
-            case Kind.POISON if poison == "observation":
-                return [Line(kind="item", text=f"{r.choice(words.PLAYERS)} unfolds a page and shows it around: {_poison(r)}")]
+            case Kind.POISON if poison != "result":
+                page = _poison(r, LATE_POISON if poison == "late" else POISON)
+                return [Line(kind="item", text=f"{r.choice(words.PLAYERS)} unfolds a page and shows it around: {page}")]
             case _:
                 return [_speech(r) for _ in range(r.randint(1, 4))]
 
@@ -276,8 +279,8 @@ def _speech(r: random.Random) -> Line:
     return Line(kind="speech", text=f'{player} says: "{r.choice(words.CHATTER)}"', player=player)
 
 
-def _poison(r: random.Random) -> str:
-    return f"“{POISON.capitalize()}, after {words.coined(r)}: {r.randint(2, 9)} parts of {POISON} to one of {r.choice(words.THINGS)} …”"
+def _poison(r: random.Random, word: str) -> str:
+    return f"“{word.capitalize()}, after {words.coined(r)}: {r.randint(2, 9)} parts of {word} to one of {r.choice(words.THINGS)} …”"
 
 
 _RAW = (

@@ -165,9 +165,9 @@ class Oracle:
         if self._rule in reading.system:
             tally.with_rule += 1
         else:
-            self._find("T1", "a request went out without the constitution's rule, word for word, in the system role")
+            self.find("T1", "a request went out without the constitution's rule, word for word, in the system role")
         if foreign := _STAMP.search(reading.system):
-            self._find("T1", f"the world's own words stand in a system role ({foreign[0]})")
+            self.find("T1", f"the world's own words stand in a system role ({foreign[0]})")
         turn = self._turn
         if turn is None:
             return False
@@ -176,7 +176,7 @@ class Oracle:
             self._seen_newest = True
             self._observation(turn, reading, judged)
         elif self._seen_newest and not self._refused:
-            self._find("P7", "the line addressed to the NPC was there and is gone in a later request of the same turn")
+            self.find("P7", "the line addressed to the NPC was there and is gone in a later request of the same turn")
         return judged.status == 200 and judged.stop_reason == "end_turn" and (newest or self._refused)
 
     def ends(self, *, failed: str = "") -> None:
@@ -187,9 +187,9 @@ class Oracle:
             tally.turns_failed += 1
             tally.failed_run += 1
             tally.longest_failed_run = max(tally.longest_failed_run, tally.failed_run)
-            self._find("P1", f"the turn failed: {failed}")
+            self.find("P1", f"the turn failed: {failed}")
             if tally.failed_run == WEDGE:
-                self._find("P1", f"wedged: {WEDGE} failed turns in a row")
+                self.find("P1", f"wedged: {WEDGE} failed turns in a row")
         else:
             tally.failed_run = 0
         if self._fits:
@@ -206,21 +206,28 @@ class Oracle:
         tally = self.tally
         if tally.fitting_turns >= FEW and tally.whole_turns < WHOLE_SHARE * tally.fitting_turns:
             share = tally.whole_turns / tally.fitting_turns
-            self._find("P3", f"the newest observation was whole in only {share:.1%} of the {tally.fitting_turns} turns where it fits")
+            self.find("P3", f"the newest observation was whole in only {share:.1%} of the {tally.fitting_turns} turns where it fits")
         if books is None:
-            self._find("P15", "the product's own books could not be read after the run")
+            self.find("P15", "the product's own books could not be read after the run")
             return
         if books.give_ups:
-            self._find("P8", f"the session was given up {books.give_ups} times though the smallest observation fits")
+            self.find("P8", f"the session was given up {books.give_ups} times though the smallest observation fits")
         if books.resets_persisted < books.hard_resets:
-            self._find("P7", f"{books.hard_resets} hard resets, but only {books.resets_persisted} persisted sessions")
+            self.find("P7", f"{books.hard_resets} hard resets, but only {books.resets_persisted} persisted sessions")
         if books.reset_entries < books.hard_resets:
-            self._find("D1", f"{books.hard_resets} hard resets, but only {books.reset_entries} diary entries tagged context-reset")
+            self.find("D1", f"{books.hard_resets} hard resets, but only {books.reset_entries} diary entries tagged context-reset")
         if books.lost or books.received != sent:
-            self._find("W3", f"{sent} observations were told, {books.received} received, {books.lost} lost")
+            self.find("W3", f"{sent} observations were told, {books.received} received, {books.lost} lost")
         accounted = books.delivered + books.merged + books.omitted
         if accounted != books.received:
-            self._find("W2", f"of {books.received} observations {accounted} are accounted for: delivered, merged or counted as omitted")
+            self.find("W2", f"of {books.received} observations {accounted} are accounted for: delivered, merged or counted as omitted")
+
+    def find(self, rule: str, sentence: str) -> None:
+        """Notes that something did not hold, in the turn under way."""
+        if len(self.findings) >= KEPT_FINDINGS:
+            self.suppressed += 1
+            return
+        self.findings.append(Finding(turn=-1 if self._turn is None else self._turn.number, rule=rule, sentence=sentence))
 
     # -- the checks
 
@@ -229,7 +236,7 @@ class Oracle:
         if self._known_rejections or judged.rejected:
             digest = _digest(judged.body)
             if digest in self._known_rejections:
-                self._find("P11", "a request that had been refused was sent again unchanged")
+                self.find("P11", "a request that had been refused was sent again unchanged")
             if judged.rejected:
                 self._known_rejections.add(digest)
         if not judged.rejected or judged.made_up:
@@ -243,9 +250,9 @@ class Oracle:
         if judged.too_long:
             tally.over_window += 1
             if tally.over_window > LESSONS:
-                self._find("P11", f"a request was too long ({judged.tokens} tokens) though {LESSONS} had taught the counter already")
+                self.find("P11", f"a request was too long ({judged.tokens} tokens) though {LESSONS} had taught the counter already")
         else:
-            self._find("P13", f"an invalid request went out: {judged.error[:160]}")
+            self.find("P13", f"an invalid request went out: {judged.error[:160]}")
 
     def _shape(self, reading: Reading) -> None:
         """Pairs, ids, empties: looked at here as well, whatever the stand-in thinks of them."""
@@ -254,15 +261,15 @@ class Oracle:
         for role, content in reading.messages:
             results = [str(b.get("tool_use_id")) for b in content if b.get("type") == "tool_result"]
             if sorted(results) != sorted(waiting):
-                self._find("P13", f"tool results {results[:4]} do not answer the tool uses {waiting[:4]}")
+                self.find("P13", f"tool results {results[:4]} do not answer the tool uses {waiting[:4]}")
             waiting = [str(b.get("id")) for b in content if b.get("type") == "tool_use"]
             if len(set(waiting)) < len(waiting) or seen.intersection(waiting):
-                self._find("P13", "a tool use id stands twice in one request")
+                self.find("P13", "a tool use id stands twice in one request")
             seen.update(waiting)
             if not content or any(b.get("type") == "text" and not block_text(b).strip() for b in content):
-                self._find("P13", f"an empty {role} message or text block")
+                self.find("P13", f"an empty {role} message or text block")
         if waiting:
-            self._find("P13", f"tool uses without results: {waiting[:4]}")
+            self.find("P13", f"tool uses without results: {waiting[:4]}")
 
     def _observation(self, turn: Turn, reading: Reading, judged: Judged) -> None:
         tally = self.tally
@@ -277,9 +284,9 @@ class Oracle:
                 tally.cut += 1
             else:
                 text = missing[0].text[-40:]
-                self._find("P9", f"{len(missing)} lines of the newest observation are missing and no cut is named (…{text!r})")
+                self.find("P9", f"{len(missing)} lines of the newest observation are missing and no cut is named (…{text!r})")
         if turn.address not in reading.said and plain(turn.address) not in plain(reading.opening_text):
-            self._find("P9", "the line addressed to the NPC is not whole in the request")
+            self.find("P9", "the line addressed to the NPC is not whole in the request")
         if turn.asked:
             self._last_has_fact = turn.asked.value in reading.said
             if self._first_has_fact is None:
@@ -296,12 +303,6 @@ class Oracle:
             self._fixed = {key: OFFER + self._count(reading.system) + self._count(json.dumps(tools, ensure_ascii=False, default=str))}
         need = self._fixed[key] + sum(self._count(x.text) + FENCE for x in turn.lines) + int(judged.body.get("max_tokens") or 0)
         return need <= self._window * (1 - SPARE)
-
-    def _find(self, rule: str, sentence: str) -> None:
-        if len(self.findings) >= KEPT_FINDINGS:
-            self.suppressed += 1
-            return
-        self.findings.append(Finding(turn=-1 if self._turn is None else self._turn.number, rule=rule, sentence=sentence))
 
 
 def absent(turn: Turn, reading: Reading) -> list[Line]:

@@ -124,6 +124,11 @@ class Reading:
         return "\n".join(block_text(b) for _, content in self.messages for b in content)
 
     @cached_property
+    def past(self) -> str:
+        """The conversation before the newest news."""
+        return "\n".join(block_text(b) for _, content in self.messages[: self.opening] for b in content)
+
+    @cached_property
     def stamp(self) -> str:
         """The stamp of the newest stamped line of the news, such as `#12.3.`; empty where there is none."""
         best: tuple[int, int] | None = None

@@ -135,7 +135,6 @@ class FloodStage:
         self.acts = 0
         self._floods = floods
         self._turns: dict[str, Turn] = {}
-        # JSON comes first here: its escapes carry lone surrogates as they come from real servers, and it is what most servers speak.
         self.server = WorldServer("flood", on_act=self._act, actions=actions.specs(walking=False), npcs=tuple(floods), max_frame=MAX_FRAME)
 
     async def __aenter__(self) -> Self:

@@ -31,17 +31,17 @@ def on_small_disk(code: str, folder: Path, *, kilobytes: int) -> Any:
     elsewhere.mkdir()
     mount = f"mount -t tmpfs -o size={kilobytes}k tmpfs '{disk}' && exec '{sys.executable}' -"
     # The file system belongs to the process's own name space and goes with it.
-    return _run(["unshare", *_user(), "--mount", "sh", "-c", mount], _FILL + code, disk=disk, elsewhere=elsewhere)
+    return _run(["unshare", *_user(), "--mount", "sh", "-c", mount], _FILL, code, disk=disk, elsewhere=elsewhere)
 
 
 def with_small_files(code: str, folder: Path, *, limit: int) -> Any:
     """Run `code` with `disk`, a Path, and `full(True)`/`full(False)`: while full, no file grows beyond `limit` bytes (EFBIG)."""
-    return _run([sys.executable, "-"], _LIMIT.format(limit=limit) + code, disk=folder, elsewhere=folder)
+    return _run([sys.executable, "-"], _LIMIT.format(limit=limit), code, disk=folder, elsewhere=folder)
 
 
-def _run(command: list[str], code: str, *, disk: Path, elsewhere: Path) -> Any:
+def _run(command: list[str], tools: str, code: str, *, disk: Path, elsewhere: Path) -> Any:
     head = f"from pathlib import Path\ndisk, elsewhere = Path({str(disk)!r}), Path({str(elsewhere)!r})\n"
-    script = head + textwrap.dedent(code) + "\nimport json\nprint(json.dumps(result))\n"
+    script = head + tools + textwrap.dedent(code) + "\nimport json\nprint(json.dumps(result))\n"
     environment = {**os.environ, "TMPDIR": str(elsewhere), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, input=script, text=True, capture_output=True, timeout=60, check=False, env=environment)
     assert done.returncode == 0, done.stderr

@@ -24,6 +24,7 @@ MAX_VALUE_TEXT = 262_144  # characters in all texts and keys of one `data` toget
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
 _REPLACEMENT = "�"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 # All of C0 and C1 but tab, line feed and carriage return. C0 has pictures (NUL is U+2400); a terminal must not obey the rest either.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _PICTURES: Mapping[int, str] = {
@@ -39,14 +40,13 @@ _PLAIN_ID = re.compile(r"[\w.:/@#+-]{1,128}", re.ASCII)
 
 
 def unicode(value: str) -> str:
-    """The same text with each lone surrogate as U+FFFD."""
+    """The same text with each surrogate as U+FFFD (the codecs have joined proper pairs before)."""
     if value.isascii():
         return value
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        # Through UTF-16 a proper pair that arrived in halves becomes its character; only what is really alone is replaced.
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return _SURROGATE.sub(_REPLACEMENT, value)
     return value
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from world_adapter.codec import Codec
 from world_adapter.effects import Hangup
@@ -147,12 +147,14 @@ class Host:
         self._awake.clear()
         return taken
 
-    def observe(self, npc: str, observation: Observation) -> int:
-        """Tells one NPC one thing, attached or not; its `seq` is given here. Answers the number."""
+    def observe(self, npc: str, **fields: Any) -> int:
+        """Tells one NPC one thing, attached or not: the fields of an Observation but `seq`, which is given here and answered."""
         life = self.life(npc)
-        numbered = life.replay.add(observation)
-        self._wake(life)
-        return numbered.seq
+        seq = life.replay.newest + 1
+        life.replay.add(Observation(seq=seq, **fields))
+        if life.guest is not None:
+            self._awake[life.guest] = None
+        return seq
 
     def finish(self, npc: str, result: ActResult) -> bool:
         """What became of an action, for its agent and for every later question. A final result stands: False if there was one already."""
@@ -279,10 +281,6 @@ class Host:
 
     def stir(self, guest: Guest) -> None:
         self._awake[guest] = None
-
-    def _wake(self, life: _Life) -> None:
-        if life.guest is not None:
-            self._awake[life.guest] = None
 
     def _tell(self, life: _Life, frame: WorldFrame) -> None:
         if life.guest is not None:

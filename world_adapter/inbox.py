@@ -7,7 +7,7 @@ which it came, each keyed state once, with its newest value at its newest place.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -68,10 +68,7 @@ class Drained:
 
 @dataclass(slots=True)
 class _Waiting:
-    """One observation in its place. `lane` is its priority, or ADDRESSED."""
-
     observation: Observation
-    lane: int
     chars: int
 
 
@@ -96,7 +93,7 @@ class Inbox:
         self._bounds = bounds or Bounds()
         self._arrivals = 0
         # One lane per priority, each in order of arrival: the first of the lowest lane is the first to go.
-        self._lanes: list[dict[int, _Waiting]] = [{} for _ in range(_ADDRESSED + 1)]
+        self._lanes: list[OrderedDict[int, _Waiting]] = [OrderedDict() for _ in range(_ADDRESSED + 1)]
         self._keys: dict[str, tuple[int, int]] = {}  # merge key: lane and arrival of its newest value
         self._items = 0
         self._chars = 0
@@ -154,7 +151,7 @@ class Inbox:
         chars = len(o.text) + 64
         if o.data is not None:
             chars += len(repr(o.data))
-        self._lanes[lane][self._arrivals] = _Waiting(o, lane, chars)
+        self._lanes[lane][self._arrivals] = _Waiting(o, chars)
         if lane == _ADDRESSED:
             self._addressed_chars += chars
         else:

@@ -33,15 +33,15 @@ class Replay:
         self._kept: list[Observation] = []
         self._base = 1  # the number of the first that is kept, or would be
 
-    def add(self, observation: Observation) -> Observation:
-        """Gives it its number and keeps it; answers the numbered one."""
-        self.newest += 1
-        numbered = replace(observation, seq=self.newest)
-        self._kept.append(numbered)
+    def add(self, observation: Observation) -> None:
+        """Keeps the next observation; its number is `newest` + 1."""
+        if observation.seq != self.newest + 1:
+            raise ValueError(f"observation {observation.seq} after {self.newest}")
+        self.newest = observation.seq
+        self._kept.append(observation)
         # A tenth of slack, so that dropping the oldest is one cut in many additions.
         if len(self._kept) > self._keep + self._keep // 10:
             self._drop(len(self._kept) - self._keep)
-        return numbered
 
     def ack(self, seq: int) -> None:
         """Everything up to `seq` is safe; numbers that were never given are ignored."""

@@ -50,7 +50,7 @@ from world_adapter.alarm import Alarm
 from world_adapter.codec import CODECS, Codec
 from world_adapter.effects import Hangup
 from world_adapter.errors import WorldError
-from world_adapter.frames import DEFAULT_PRIO, ActionSpec, ActProgress, ActResult, ActState, Gate, Limits, Observation, Speaker
+from world_adapter.frames import DEFAULT_PRIO, ActionSpec, ActProgress, ActResult, ActState, Gate, Limits, Speaker
 from world_adapter.host import Arrived, Execute, Guest, Host, Left, Stop
 
 _log = structlog.get_logger(__name__)
@@ -193,11 +193,8 @@ class WorldServer:
     ) -> int:
         """Tells one NPC one thing, whether its agent is attached or not. Fields as in `frames.Observation`; answers its number."""
         seq = self._host.observe(
-            npc,
-            Observation(
-                seq=0, t=self._clock() if t is None else t, kind=kind, text=text, wt=wt, data=data, key=key, prio=prio, speaker=speaker,
-                to=to, own=own,
-            ),
+            npc, t=self._clock() if t is None else t, kind=kind, text=text, wt=wt, data=data, key=key, prio=prio, speaker=speaker, to=to,
+            own=own,
         )
         self._pump()
         return seq

@@ -37,7 +37,7 @@ from runtime.model.profiles import Profile, profile
 from runtime.store.errors import StoreError
 from runtime.store.journal import Journal
 from world_adapter.client import WebsocketWorld
-from world_adapter.errors import WorldRefused
+from world_adapter.errors import WorldError
 from world_adapter.evennia import EvenniaWorld
 from world_adapter.world import World
 
@@ -158,9 +158,16 @@ def world_of(url: str, who: Persona, *, insecure: bool) -> World:
     if parts.username or parts.password:
         raise Usage("the address must hold no user or password: secrets come from the environment, see npc attach --help")
     name = who.world.npc or who.character.name
-    if parts.scheme in ("ws", "wss"):
-        return WebsocketWorld(url, npc=name, token=secret("NPC_WORLD_TOKEN"), allow_insecure=insecure)
-    if parts.scheme in ("evennia+ws", "evennia+wss"):
+    try:
+        return _adapter(url, parts.scheme, name, who, insecure=insecure)
+    except WorldError as error:
+        raise WorldRefusedUs(str(error)) from error
+
+
+def _adapter(url: str, scheme: str, name: str, who: Persona, *, insecure: bool) -> World:
+    if scheme in ("ws", "wss"):
+        return WebsocketWorld(url, npc=name, token=secret("NPC_WORLD_TOKEN"), allow_plain=insecure)
+    if scheme in ("evennia+ws", "evennia+wss"):
         user, password = os.environ.get("NPC_EVENNIA_USER"), secret("NPC_EVENNIA_PASSWORD")
         if not user or not password:
             raise Misconfigured("set NPC_EVENNIA_USER and NPC_EVENNIA_PASSWORD (or NPC_EVENNIA_PASSWORD_FILE) to log in to Evennia")
@@ -241,6 +248,3 @@ def _quiet_logs() -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-
-
-__all__ = ["WorldRefused", "attach"]

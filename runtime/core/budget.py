@@ -1,15 +1,21 @@
 """The window as a budget: how much the history may hold, and the marks at which the ladder starts and stops.
 
-Invariant: marks are measured only on what can be evicted (usable window less fixed part and tail), so a large fixed part cannot
-make the ladder run at every step and free nothing.
+Invariants: marks are measured only on what can be evicted (usable window less fixed part and tail), so a large fixed part cannot
+make the ladder run at every step and free nothing. The history is never denied the room of the smallest observation: whether that
+fits is rung 6's question, asked with the factor that is assumed at the start, and beyond it the provider decides, not our estimate.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-#: The smallest observation that must find room: a line of chat with its fence and a named cut.
+from .calibration import START
+
+#: The smallest observation that must find room, in the provider's tokens: a line of chat with its fence and a named cut, or a reset's marker
+#: and the notice of a cut.
 SMALLEST_OBSERVATION = 160
+#: The same in raw tokens.
+FLOOR = int(SMALLEST_OBSERVATION / START)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +52,13 @@ class Budget:
         """The output reserve, never more than a quarter of the window."""
         return min(self.output, max(64, self.window // 4))
 
-    def room(self, *, fixed: int, tail: int, factor: float) -> Room:
-        """The room for the history in raw tokens; `fixed` and `tail` are raw, `factor` turns raw into the provider's."""
-        history = int(self.usable / factor) - fixed - tail
+    def within(self, window: int) -> Budget:
+        """The same budget in a smaller window, where the provider's own is smaller than the one that was set (0: not known)."""
+        return replace(self, window=window) if 0 < window < self.window else self
+
+    def room(self, *, fixed: int, factor: float, tail: int = 0, floor: int = FLOOR) -> Room:
+        """The room for the history in raw tokens; `fixed`, `tail` and `floor` are raw, `factor` turns raw into the provider's."""
+        history = max(floor, int(self.usable / factor) - fixed - tail)
         return Room(
             limit=history,
             high=int(history * self.high),

@@ -30,12 +30,25 @@ class Fixed:
 
 
 def make_fixed(*, tools: Sequence[Mapping[str, Any]], system: Sequence[tuple[str, str]], count: Count) -> Fixed:
-    """A counted fixed part; `system` holds (name, text) pairs, and texts that are blank are left out."""
-    ordered = tuple({k: t[k] for k in sorted(t)} for t in sorted(tools, key=lambda t: str(t["name"])))
+    """A counted fixed part; `system` holds (name, text) pairs, and texts that are blank are left out.
+
+    Tools are sorted by name and keys at every depth, so that neither the order of connection nor of a dict moves a byte; of two tools of
+    one name the first counts, since the provider takes no request with both.
+    """
+    by_name: dict[str, Mapping[str, Any]] = {}
+    for tool in tools:
+        by_name.setdefault(str(tool["name"]), _sorted(tool))
+    ordered = tuple(by_name[name] for name in sorted(by_name))
     sizes = [("tools", sum(count(_dumped(t)) + TOOL_OVERHEAD for t in ordered))]
     texts = [(name, text) for name, text in system if text.strip()]
     sizes += [(name, count(text) + MESSAGE_OVERHEAD) for name, text in texts]
     return Fixed(tools=ordered, system=tuple(t for _, t in texts), tokens=sum(n for _, n in sizes), sizes=tuple(sizes))
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _sorted(value[k]) for k in sorted(value)}
+    return [_sorted(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def _dumped(value: Any) -> str:
@@ -94,16 +107,14 @@ def request(
             rows[-1]["content"].append(dict(block.data))
             flat.append((len(rows) - 1, len(rows[-1]["content"]) - 1))
     if shape.cache:
-        for block_ in system:
-            block_["cache_control"] = dict(MARK)
-        spots = {len(flat)} if mark_end else set()
+        # Two marks on the system part however many texts it has: together with two in the history that is all the provider allows.
+        for n in sorted({0, len(system) - 1}) if system else ():
+            system[n]["cache_control"] = dict(MARK)
+        ends = [len(flat)] if mark_end else []
         if 0 < warm <= len(flat):
-            spots.add(warm)
-        for spot in spots:
-            if spot:
-                row, index = flat[spot - 1]
-                if rows[row]["content"][index]["type"] not in ("thinking", "redacted_thinking"):
-                    rows[row]["content"][index]["cache_control"] = dict(MARK)
+            ends.append(warm)
+        for end in ends:
+            _mark(rows, flat[:end])
     if tail and shape.tail_as_system:
         rows.append({"role": "system", "content": [{"type": "text", "text": tail}]})
     body: dict[str, Any] = {"model": shape.model, "max_tokens": max_tokens, "system": system, "messages": rows}
@@ -112,3 +123,12 @@ def request(
     if shape.thinking_off:
         body["thinking"] = {"type": "disabled"}
     return body
+
+
+def _mark(rows: list[dict[str, Any]], flat: Sequence[tuple[int, int]]) -> None:
+    """Put a cache mark on the last of these blocks that can carry one (thinking cannot)."""
+    for row, index in reversed(flat):
+        block = rows[row]["content"][index]
+        if block["type"] not in ("thinking", "redacted_thinking"):
+            block["cache_control"] = dict(MARK)
+            return

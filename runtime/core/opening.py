@@ -1,23 +1,27 @@
-"""A turn's opening: memories and notebook first, then the news, then (where it cannot travel as a system message) the tail.
+"""A turn's opening: what the turn is given to think with first, then the news, then (where it cannot travel as a system message) the tail.
 
-Invariants: the newest news is always there, whole if it fits or with a named cut; what had to be left out is counted in the text; an
-urgent item is left out last.
+Invariants: the newest news is always there, whole if it alone fits or else with a named cut; urgent news comes next; memories and notebook
+take only what the news leaves; what had to be left out is counted in the text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .events import Memory, Observation
 from .fence import fenced
-from .messages import BLOCK_OVERHEAD, Block, Count, Kind, text_block
-from .rungs import ceiling_for, clipped
+from .messages import BLOCK_OVERHEAD, MESSAGE_OVERHEAD, Block, Count, Kind, text_block
+from .sharing import shares
+from .tokens import clip
 
-#: What can never fit is cut to this share of the room, so that the turn has some left to act in.
+#: Where not all of the news fits, it is cut to this share of the room, so that the turn has some left to act in.
 CUT_SHARE = 0.7
 SMALL = 200  # news items below this many raw tokens share a block
 SHARED = 600  # up to this many
-LEAST = 64  # below this ceiling, items are left out instead of being cut further
+LEAST = 48  # an item gets at least this much or is left out
+EACH = 8  # raw tokens beside an item's own
+NOTE = 40  # of the line that counts what was left out
 
 
 def opening(
@@ -28,48 +32,58 @@ def opening(
     *,
     limit: int,
     count: Count,
+    marker: str = "",
 ) -> tuple[Block, ...]:
-    """The blocks of an opening message, never empty; news never take more than the room that there is (`limit`, raw tokens)."""
-    blocks: list[Block] = []
-    if recalled:
-        blocks.append(text_block(Kind.RECALLED, "\n".join(m.text for m in recalled), count, event=recalled[-1].event))
-    if notebook.strip():
-        blocks.append(text_block(Kind.NOTEBOOK, fenced(notebook, tag="notebook"), count))
-    aside = sum(b.tokens for b in blocks)
-    blocks += news(observations, limit=limit - aside - 96, count=count)
-    if tail.strip():
-        blocks.append(text_block(Kind.TAIL, tail, count))
-    return tuple(blocks)
+    """The blocks of an opening message, never empty, of at most `limit` raw tokens with the message's own (while that holds the smallest
+    observation); `marker` is a line of the runtime's own about what went before.
+    """
+    last = [text_block(Kind.TAIL, tail, count)] if tail.strip() else []
+    first = [text_block(Kind.MARKER, marker, count)] if marker else []
+    left = limit - MESSAGE_OVERHEAD - sum(b.tokens for b in (*first, *last))
+    told = news(observations, limit=left, count=count)
+    left -= sum(b.tokens for b in told)
+    given: list[Block] = []
+    if notebook.strip() and left >= 2 * LEAST:
+        given.append(text_block(Kind.NOTEBOOK, clip(fenced(notebook, tag="notebook"), left // 2 - BLOCK_OVERHEAD, count), count))
+        left -= given[0].tokens
+    memories: list[Memory] = []
+    for memory in recalled:
+        left -= memory.tokens + 1
+        if left < EACH:
+            break
+        memories.append(memory)
+    if memories:
+        given.insert(0, text_block(Kind.RECALLED, "\n".join(m.text for m in memories), count, event=memories[-1].event))
+    return (*first, *given, *told, *last)
 
 
 def news(observations: Sequence[Observation], *, limit: int, count: Count) -> list[Block]:
-    """The news as blocks of at most `limit` raw tokens together."""
+    """The news as blocks of at most `limit` raw tokens together (while that holds one item's least share)."""
     if not observations:
         return [text_block(Kind.OBSERVATION, fenced("Nothing new has happened.", kind="notice", source="runtime"), count)]
-    items, omitted = list(observations), 0
-    room = max(LEAST, limit)
-    if sum(o.tokens for o in items) + 8 * len(items) > room:
-        room = max(LEAST, int(limit * CUT_SHARE))
-        # Least important first, older before newer; the newest item and urgent ones go last.
-        by_need = sorted(range(len(items)), key=lambda n: (n == len(items) - 1, items[n].urgent, items[n].priority, n))
-        gone: set[int] = set()
-        for n in by_need[:-1]:
-            kept = len(items) - len(gone)
-            if sum(min(items[k].tokens, LEAST) + 8 for k in range(len(items)) if k not in gone) <= room or kept == 1:
-                break
-            gone.add(n)
-        omitted = len(gone)
-        items = [o for n, o in enumerate(items) if n not in gone]
-    blocks = _grouped(items)
-    if sum(b.tokens for b in blocks) > room:
-        ceiling = ceiling_for([b.tokens for b in blocks], room)
-        blocks = [clipped(b, ceiling, count) for b in blocks]
-    if omitted:
-        first, last = observations[0].event, observations[-1].event
-        text = f"{omitted} observations omitted between events {first} and {last}: there was no room."
-        note = fenced(text, kind="notice", source="runtime")
-        blocks.insert(0, text_block(Kind.OBSERVATION, note, count))
+    items = list(observations)
+    if sum(o.tokens + EACH for o in items) <= limit:
+        return _grouped(items)
+    newest = len(items) - 1
+    order = sorted(range(len(items)), key=lambda n: (n == newest, items[n].urgent, items[n].priority, n), reverse=True)
+    note = NOTE if len(items) > 1 else 0
+    room = int(limit * CUT_SHARE)
+    if (alone := items[newest].tokens + EACH + note) <= limit:
+        room = max(room, alone)
+    given = shares([o.tokens + EACH for o in items], order, max(room, LEAST + EACH + note) - note, least=LEAST + EACH)
+    kept = [_cut(o, tokens - EACH, count) for o, tokens in zip(items, given, strict=True) if tokens]
+    blocks = _grouped(kept)
+    if omitted := len(items) - len(kept):
+        words = f"{omitted} observations omitted between events {items[0].event} and {items[-1].event}: there was no room."
+        blocks.insert(0, text_block(Kind.OBSERVATION, fenced(words, kind="notice", source="runtime"), count))
     return blocks
+
+
+def _cut(item: Observation, tokens: int, count: Count) -> Observation:
+    if item.tokens <= tokens:
+        return item
+    text = clip(item.text, tokens, count, event=item.event, size=item.tokens)
+    return replace(item, text=text, tokens=count(text))
 
 
 def _grouped(items: Sequence[Observation]) -> list[Block]:

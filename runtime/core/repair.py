@@ -1,11 +1,13 @@
 """Keeping the conversation valid: what the API refuses never leaves, and what a model or a crash broke is mended.
 
-Invariants: `problems(mended(x)) == []` for every `x`; mending keeps every real tool result and never edits inside an assistant
-message that carries signed thinking; blocks that are fine stay the same objects.
+Invariants: what `mended` returns has no `problems` (but for an end that waits for the user, or nothing left at all); mending keeps every
+real tool result; signed thinking is replayed as it came or taken out as a whole, never stood beside something edited; messages and blocks
+that are fine stay the same objects, so that nothing in the cached prefix moves.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,94 +16,139 @@ from .messages import Block, Count, Kind, Message, make_block, result_block, res
 CUT_SHORT = "(cut short)"
 UNKNOWN_OUTCOME = "[interrupted: the outcome of this action is unknown]"
 
+_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME = 128
+_THINKING = ("thinking", "redacted_thinking")
 
+
+# ---------------------------------------------------------------- an answer on its way in
 def blocks_of_answer(content: Sequence[Mapping[str, Any]], taken: set[str], count: Count, *, event: int = 0) -> tuple[Block, ...]:
-    """The blocks of an answer that may stand in the history.
+    """The blocks of an answer that may stand in the history; `taken` holds the tool ids that do already, and gains the new ones.
 
-    Blank text goes, doubled or missing tool ids are renamed, arguments that are no object become `{}`. Where signed thinking is
-    present everything stays as it came, blank text included only if it is not blank.
+    Blank text goes, ids that are missing, doubled or not of the API's alphabet are renamed, arguments that are no object become `{}`. If
+    anything had to be changed, the thinking beside it, which is signed together with it, goes as a whole.
     """
     out: list[Block] = []
+    edited = False
     for raw in content:
-        data = {k: v for k, v in raw.items() if not k.startswith("_")}
-        kind = data.get("type")
+        kind = raw.get("type")
         if kind == "text":
-            text = str(data.get("text") or "")
-            if text.strip():
-                out.append(text_block(Kind.SAID, text, count, event=event))
+            if str(raw.get("text") or "").strip():
+                out.append(text_block(Kind.SAID, str(raw["text"]), count, event=event))
+            else:
+                edited = True
         elif kind == "tool_use":
-            use_id = str(data.get("id") or "")
-            while not use_id or use_id in taken:
-                use_id = f"{use_id or 'call'}_{len(taken)}"
-            taken.add(use_id)
-            arguments = data.get("input")
-            name = str(data.get("name") or "unnamed")
-            clean = {"type": "tool_use", "id": use_id, "name": name, "input": arguments if isinstance(arguments, dict) else {}}
+            clean = _clean_use(raw, taken)
+            edited = edited or any(clean[k] != raw.get(k) for k in ("id", "name", "input"))
             out.append(make_block(Kind.TOOL_USE, clean, count, event=event))
-        elif kind in ("thinking", "redacted_thinking"):
-            out.append(make_block(Kind.OTHER, data, count, event=event))
-    return tuple(out)
+        elif kind in _THINKING:
+            out.append(make_block(Kind.OTHER, {k: v for k, v in raw.items() if not k.startswith("_")}, count, event=event))
+        else:
+            edited = True
+    return tuple(b for b in out if b.kind is not Kind.OTHER) if edited else tuple(out)
+
+
+def _clean_use(raw: Mapping[str, Any], taken: set[str]) -> dict[str, Any]:
+    base = _NAME.sub("_", str(raw.get("id") or ""))[:64] or "call"
+    use_id, n = base, len(taken)
+    while use_id in taken:
+        use_id, n = f"{base}_{n}", n + 1
+    taken.add(use_id)
+    arguments = raw.get("input")
+    name = _NAME.sub("_", str(raw.get("name") or ""))[:_LONGEST_NAME] or "unnamed"
+    return {"type": "tool_use", "id": use_id, "name": name, "input": dict(arguments) if isinstance(arguments, Mapping) else {}}
+
+
+# ---------------------------------------------------------------- the history
+def joined(messages: tuple[Message, ...], message: Message, count: Count) -> tuple[Message, ...]:
+    """The messages and one more.
+
+    Words after tool results in one user message teach the model to answer nothing: a placeholder of the assistant's keeps them apart.
+    """
+    return (*messages, *_with_seam(messages, message, count))
+
+
+def _with_seam(before: Sequence[Message], message: Message, count: Count) -> list[Message]:
+    last = before[-1] if before else None
+    if last and last.role == message.role == "user" and results_of(last):
+        return [Message("assistant", (text_block(Kind.SAID, CUT_SHORT, count),), last.turn), message]
+    return [message]
+
+
+def without_thinking(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """The messages without carried thinking: it is bound to everything before it, so an edit further up makes all of it invalid."""
+    if not any(b.kind is Kind.OTHER for m in messages for b in m.blocks):
+        return messages
+    slim = [(m, [b for b in m.blocks if b.kind is not Kind.OTHER]) for m in messages]
+    return tuple(m if len(kept) == len(m.blocks) else m.having(kept) for m, kept in slim if kept)
 
 
 def mended(messages: Sequence[Message], count: Count, *, why: str = UNKNOWN_OUTCOME) -> tuple[Message, ...]:
     """The messages with every pair whole: missing results are made, orphans and doubles dropped, call order kept."""
     out: list[Message] = []
     seen: set[str] = set()
-    queue = list(messages)
     n = 0
-    while n < len(queue):
-        message = queue[n]
-        n += 1
-        if message.role == "user":
-            plain = message.having([b for b in message.blocks if b.kind is not Kind.TOOL_RESULT]) if results_of(message) else message
-            if not plain.blocks:
-                continue
-            if out and out[-1].role == "user" and results_of(out[-1]):
-                # Words of ours after tool results in one message teach the model to answer nothing: keep them apart.
-                out.append(Message("assistant", (text_block(Kind.SAID, CUT_SHORT, count),), out[-1].turn))
-            out.append(plain)
-            continue
-        if not out:
-            continue  # the first message is always the user's
-        if out[-1].role == "assistant":
-            if uses_of(out[-1]):
-                out.append(_answered(out[-1], [], count, why))
-            else:
-                out[-1] = out[-1].having([*out[-1].blocks, *message.blocks])
-                message = out.pop()
-        uses = [b for b in uses_of(message) if b.data["id"] not in seen]
-        if len(uses) < len(uses_of(message)):
-            message = message.having([b for b in message.blocks if b.kind is not Kind.TOOL_USE or b in uses])
-            if not message.blocks:
-                continue
-        seen.update(str(b.data["id"]) for b in uses)
-        out.append(message)
-        if uses:
-            given: list[Block] = []
-            rest: list[Block] = []
-            if n < len(queue) and queue[n].role == "user" and results_of(queue[n]):
-                given = results_of(queue[n])
-                rest = [b for b in queue[n].blocks if b.kind is not Kind.TOOL_RESULT]
-                answer = _answered(message, given, count, why)
-                # Whole already: keep the very object, so that nothing in the cached prefix moves.
-                out.append(queue[n] if not rest and answer.blocks == queue[n].blocks else answer)
-                if rest:
-                    queue[n] = queue[n].having(rest)
-                else:
-                    n += 1
-            else:
-                out.append(_answered(message, given, count, why))
+    while n < len(messages):
+        if messages[n].role == "user":
+            run = n
+            while n < len(messages) and messages[n].role == "user":
+                n += 1
+            _take_users(out, messages[run:n], count, why)
+        else:
+            _take_assistant(out, messages[n], seen, count, why)
+            n += 1
+    _take_users(out, (), count, why)
     return tuple(out)
 
 
-def _answered(message: Message, given: Sequence[Block], count: Count, why: str) -> Message:
+def _take_users(out: list[Message], run: Sequence[Message], count: Count, why: str) -> None:
+    """Neighbouring user messages: whatever results are in them answer the calls before them, the rest follows."""
+    calls = uses_of(out[-1]) if out else []
+    if calls:
+        given = [b for m in run for b in results_of(m)]
+        answer = Message("user", _answers(calls, given, count, why), out[-1].turn)
+        whole = run and run[0].blocks == answer.blocks and run[0].turn == answer.turn
+        out.append(run[0] if whole else answer)
+    for message in run:
+        rest = [b for b in message.blocks if b.kind not in (Kind.TOOL_RESULT, Kind.TOOL_USE, Kind.OTHER) and not _blank(b)]
+        if rest:
+            plain = message if len(rest) == len(message.blocks) else message.having(rest)
+            out += _with_seam(out, plain, count)
+
+
+def _take_assistant(out: list[Message], message: Message, seen: set[str], count: Count, why: str) -> None:
+    if not out:
+        return  # the first message is always the user's
+    if uses_of(out[-1]):
+        _take_users(out, (), count, why)
+    kept: list[Block] = []
+    for block in message.blocks:
+        if block.kind is Kind.TOOL_USE:
+            if str(block.data["id"]) in seen:
+                continue
+            seen.add(str(block.data["id"]))
+        elif block.kind is Kind.TOOL_RESULT or _blank(block):
+            continue
+        kept.append(block)
+    if len(kept) < len(message.blocks):
+        kept = [b for b in kept if b.kind is not Kind.OTHER]
+    if any(b.kind is not Kind.OTHER for b in kept):
+        out.append(message if len(kept) == len(message.blocks) else message.having(kept))
+
+
+def _blank(block: Block) -> bool:
+    return block.data.get("type") == "text" and not block.text.strip()
+
+
+def _answers(calls: Sequence[Block], given: Sequence[Block], count: Count, why: str) -> tuple[Block, ...]:
     by_id: dict[str, Block] = {}
     for block in given:
         by_id.setdefault(str(block.data["tool_use_id"]), block)
-    blocks = [by_id.get(str(u.data["id"])) or result_block(str(u.data["id"]), why, count, error=True) for u in uses_of(message)]
-    return Message("user", tuple(blocks), message.turn)
+    ids = [str(u.data["id"]) for u in calls]
+    return tuple(by_id.get(i) or result_block(i, why, count, error=True) for i in ids)
 
 
+# ---------------------------------------------------------------- the last look before a request leaves
 def problems(messages: Sequence[Mapping[str, Any]], *, prefill: bool = False) -> list[str]:
     """What the Messages API would refuse in API messages (neighbours of one role already merged); empty when it would take them.
 
@@ -141,8 +188,12 @@ def problems(messages: Sequence[Mapping[str, Any]], *, prefill: bool = False) ->
                     results.append(str(block.get("tool_use_id")))
                     if message["role"] != "user" or not lead:
                         found.append(f"messages.{n}.content.{k}: a tool result must come first in a user message")
+                    if _hollow(block.get("content")):
+                        found.append(f"messages.{n}.content.{k}: blank text in a tool result")
                 case _:
                     lead = False
+                    if message["role"] != "assistant":
+                        found.append(f"messages.{n}.content.{k}: thinking outside an assistant message")
         if sorted(results) != sorted(open_ids):
             found.append(f"messages.{n}: tool results {results} do not answer the tool uses {open_ids}")
         if len(set(uses)) != len(uses) or seen & set(uses):
@@ -152,3 +203,7 @@ def problems(messages: Sequence[Mapping[str, Any]], *, prefill: bool = False) ->
     if open_ids:
         found.append(f"tool uses without results: {open_ids}")
     return found
+
+
+def _hollow(content: Any) -> bool:
+    return not isinstance(content, str) and any(not str(part.get("text") or "").strip() for part in content or () if part.get("type") == "text")

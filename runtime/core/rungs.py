@@ -2,7 +2,7 @@
 
 Invariants: no rung takes a tool use from its result, a rung that frees nothing says so by `freed == 0`, and none of them needs a
 model, a network or a tokenizer file (`Parts.count` may be an estimate). Rungs 1 to 3 work on old turns first, oldest first, and
-enter the current turn only when it alone is over the hard limit.
+enter the current turn only when it alone is over the hard limit. What the current turn was told is touched by rung 5 alone.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from .messages import Block, Count, Kind, Message, result_block, results_of, text_block, total, uses_of
+from .messages import BLOCK_OVERHEAD, MESSAGE_OVERHEAD, Block, Count, Kind, Message, result_block, results_of, text_block, total, uses_of
 from .record import Line, Record
+from .sharing import ceiling_for, shares
 from .tokens import clip
 
-STUB_TOKENS = 40  # a result that is not clearly larger than its stub stays
-RESULT_FLOOR = 96  # what a clipped result of the current step keeps at least
+STUB_TOKENS = 40  # a result below this stays
 FLOOR_BLOCK = 64  # what a text from outside keeps in the floor of trim
+LEAST_RESULT = 48  # what one clipped result of the current step keeps
+RESULTS_FLOOR = 96  # and all of them together, at least
 RESULT_SHARE = 4  # the results of a step may be pressed down to a quarter of the room, not further, before the turn itself is reset
+LEAST_SHOWN = 32  # what one part of the turn keeps behind a reset's marker, or it is left out and counted
+LEFT_OUT = 16  # of the words that count those
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +47,20 @@ class Parts:
     @property
     def tokens(self) -> int:
         """Raw tokens of all of it."""
-        return total(self.messages) + (self.record_block.tokens if self.record_block else 0)
+        return total(self.messages) + self.aside
+
+    @property
+    def aside(self) -> int:
+        """Raw tokens of the record."""
+        return self.record_block.tokens if self.record_block else 0
 
     @property
     def current(self) -> int:
         """Index of the first message of the current turn."""
-        return next((n for n, m in enumerate(self.messages) if m.turn == self.turn), len(self.messages))
+        n = len(self.messages)
+        while n and self.messages[n - 1].turn == self.turn:
+            n -= 1
+        return n
 
 
 class Goal(NamedTuple):
@@ -78,49 +90,50 @@ def _done(before: Parts, after: Parts, note: str) -> Step:
 def evict_tool_outputs(parts: Parts, goal: Goal) -> Step:
     """Old tool outputs become stubs that name the tool, the size and the event; old tails and notebook copies go."""
     messages = list(parts.messages)
-    over = parts.tokens - goal.want
+    size, current = parts.tokens, parts.current
     evicted = 0
-    current = parts.current
-    for n in range(current):
-        if over <= 0:
-            break
-        slim = _evicted(messages[n], messages[n - 1] if n else None, parts.count)
-        if slim is not messages[n]:
-            over -= messages[n].tokens - slim.tokens
-            messages[n] = slim
-            evicted += 1
-    # Exchanges of the current turn before the newest one, only where it cannot fit otherwise.
-    over = total(messages) + (parts.record_block.tokens if parts.record_block else 0) - goal.limit
-    for n in range(current + 1, len(messages) - 1):
-        if over <= 0:
-            break
-        slim = _evicted(messages[n], messages[n - 1], parts.count)
-        if slim is not messages[n]:
-            over -= messages[n].tokens - slim.tokens
-            messages[n] = slim
-            evicted += 1
+    # The exchanges of the current turn before the newest one follow, only where it cannot fit otherwise.
+    for span, goal_of_span in ((range(current), goal.want), (range(current + 1, len(messages) - 1), goal.limit)):
+        for n in span:
+            if size <= goal_of_span:
+                break
+            slim = _evicted(messages[n], messages[n - 1] if n else None, parts.count)
+            if slim is not messages[n]:
+                size -= messages[n].tokens - slim.tokens
+                messages[n] = slim
+                evicted += 1
     return _done(parts, replace(parts, messages=tuple(messages)), f"outputs of {evicted} messages evicted")
 
 
 def _evicted(message: Message, before: Message | None, count: Count) -> Message:
     blocks: list[Block] = []
+    changed = False
     for block in message.blocks:
         if block.kind in (Kind.TAIL, Kind.NOTEBOOK):
+            changed = True
             continue
         if block.kind is Kind.TOOL_RESULT and block.tokens > STUB_TOKENS:
-            name = _tool_of(block, before)
-            where = f", event {block.event}" if block.event else ""
-            stub = f"[output of {name} evicted: {block.tokens:,} tokens{where}]"
-            block = result_block(  # noqa: PLW2901 (the stub takes the block's place)
-                str(block.data["tool_use_id"]), stub, count, error=bool(block.data.get("is_error")), event=block.event, gist=block.gist
-            )
+            stub = _stub(block, before, count)
+            if stub.tokens < block.tokens:
+                blocks.append(stub)
+                changed = True
+                continue
         blocks.append(block)
-    if len(blocks) == len(message.blocks) and all(a is b for a, b in zip(blocks, message.blocks, strict=True)):
-        return message
-    return message.having(blocks) if blocks else message
+    return message.having(blocks) if changed and blocks else message
 
 
-def _tool_of(result: Block, before: Message | None) -> str:
+def _stub(block: Block, before: Message | None, count: Count) -> Block:
+    where = f", event {block.event}" if block.event else ""
+    text = f"[output of {tool_of(block, before)} evicted: {block.tokens:,} tokens{where}]"
+    return result_block(_id_of(block), text, count, error=bool(block.data.get("is_error")), event=block.event, gist=block.gist)
+
+
+def _id_of(result: Block) -> str:
+    return str(result.data["tool_use_id"])
+
+
+def tool_of(result: Block, before: Message | None) -> str:
+    """The name of the tool whose result this is, from the message before."""
     wanted = result.data["tool_use_id"]
     return next((str(u.data.get("name")) for u in (uses_of(before) if before else []) if u.data.get("id") == wanted), "a tool")
 
@@ -128,21 +141,29 @@ def _tool_of(result: Block, before: Message | None) -> str:
 # ---------------------------------------------------------------- rung 2
 def compact(parts: Parts, goal: Goal) -> Step:
     """Oldest whole turns go into the record, which stays bounded; the newest old turn is left to rung 3."""
-    current = parts.current
-    turns = list(dict.fromkeys(m.turn for m in parts.messages[:current]))
-    record, messages = parts.record, list(parts.messages)
-    block = parts.record_block
-    folded = 0
+    spans = _spans(parts.messages[: parts.current])
     # The record block will be written anew: reckon with its full room.
-    spare = parts.record_room if turns else 0
-    while turns[folded:-1] and total(messages) + spare > goal.want:
-        span = [m for m in messages if m.turn == turns[folded]]
-        messages = messages[len(span) :]
-        record = record.folded(gist_of(span), **range_of(span), turns=1)
+    size = total(parts.messages) + (parts.record_room if spans else 0)
+    folded = 0
+    while folded < len(spans) - 1 and size > goal.want:
+        size -= total(spans[folded])
         folded += 1
-    if folded:
-        block = record.block(parts.record_room, parts.count)
-    return _done(parts, replace(parts, messages=tuple(messages), record=record, record_block=block), f"{folded} turns compacted")
+    if not folded:
+        return Step(parts, 0, "nothing to free")
+    gone = [m for span in spans[:folded] for m in span]
+    record = parts.record.folded(gist_of(gone), **range_of(gone), turns=folded)
+    after = replace(parts, messages=parts.messages[len(gone) :], record=record, record_block=record.block(parts.record_room, parts.count))
+    return _done(parts, after, f"{folded} turns compacted")
+
+
+def _spans(messages: Sequence[Message]) -> list[list[Message]]:
+    """Messages by turn, in order: a turn's messages leave together with what answers them, so an exchange is never cut."""
+    spans: list[list[Message]] = []
+    for message in messages:
+        if not spans or spans[-1][-1].turn != message.turn:
+            spans.append([])
+        spans[-1].append(message)
+    return spans
 
 
 def gist_of(messages: Sequence[Message]) -> list[Line]:
@@ -159,84 +180,89 @@ def range_of(messages: Sequence[Message]) -> dict[str, int]:
 # ---------------------------------------------------------------- rung 3
 def trim(parts: Parts, goal: Goal) -> Step:
     """Drop by size: the rest of the old turns, then, above the hard limit, old exchanges of this turn, then press its newest results."""
-    messages = list(parts.messages)
-    aside = parts.record_block.tokens if parts.record_block else 0
-    record, notes = parts.record, []
-    dropped = 0
-    while messages and messages[0].turn != parts.turn and total(messages) + aside > goal.want:
-        # A turn's messages leave together with what answers them: an exchange is never cut.
-        first = messages[0].turn
-        if not any(m.turn not in (first, parts.turn) for m in messages):
-            pressed = _floor(messages, first, total(messages) + aside - goal.want, parts.count)
-            if total(pressed) + aside <= goal.limit:
-                messages = pressed
-                notes.append("the newest old turn pressed")
-                break  # the floor: the newest old turn stays, pressed, while the hard limit allows it
-        span = [m for m in messages if m.turn == first]
-        messages = messages[len(span) :]
-        record = record.folded(gist_of(span), **range_of(span), turns=1)
+    notes: list[str] = []
+    messages, record = _without_old_turns(parts, goal, notes)
+    messages = _without_old_exchanges(messages, goal.limit - parts.aside, notes)
+    over = total(messages) + parts.aside - goal.limit
+    if over > 0 and messages and results_of(messages[-1]):
+        messages[-1] = _pressed(messages[-1], over, floor=max(RESULTS_FLOOR, goal.limit // RESULT_SHARE), count=parts.count)
+        notes.append("newest tool outputs clipped")
+    return _done(parts, replace(parts, messages=tuple(messages), record=record), ", ".join(notes) or "nothing old left")
+
+
+def _without_old_turns(parts: Parts, goal: Goal, notes: list[str]) -> tuple[list[Message], Record]:
+    """The messages with only as many old turns as the low mark allows; the newest old turn stays, pressed, while the hard limit allows it."""
+    spans, current = _spans(parts.messages[: parts.current]), list(parts.messages[parts.current :])
+    size, dropped = parts.tokens, 0
+    while dropped < len(spans) - 1 and size > goal.want:
+        size -= total(spans[dropped])
         dropped += 1
+    kept = [m for span in spans[dropped:] for m in span]
+    if kept and size > goal.want:
+        pressed = _floor(kept, size - goal.want, parts.count)
+        if size - total(kept) + total(pressed) <= goal.limit:
+            kept = pressed
+            notes.append("the newest old turn pressed")
+        else:
+            kept, dropped = [], len(spans)
     if dropped:
         notes.append(f"{dropped} turns dropped")
-    exchanges = 0
-    while total(messages) + aside > goal.limit:
+    gone = [m for span in spans[:dropped] for m in span]
+    record = parts.record.folded(gist_of(gone), **range_of(gone), turns=dropped) if gone else parts.record
+    return [*kept, *current], record
+
+
+def _without_old_exchanges(messages: list[Message], limit: int, notes: list[str]) -> list[Message]:
+    """The messages without as many exchanges as it takes, oldest first, never the newest one."""
+    size, exchanges = total(messages), 0
+    while size > limit:
         start = next((n for n, m in enumerate(messages) if m.role == "assistant"), None)
-        if start is None or start + 2 >= len(messages):
+        if start is None:
             break
         end = start + 1
         while end < len(messages) and messages[end].role == "user" and results_of(messages[end]):
             end += 1
         if end >= len(messages):
-            break  # never the newest exchange
-        del messages[start:end]
+            break
+        size -= total(messages[start:end])
+        messages = messages[:start] + messages[end:]
         exchanges += 1
     if exchanges:
         notes.append(f"{exchanges} exchanges of this turn dropped")
-    if (over := total(messages) + aside - goal.limit) > 0 and messages and results_of(messages[-1]):
-        messages[-1] = _pressed(messages[-1], over, floor=max(RESULT_FLOOR, goal.limit // RESULT_SHARE), count=parts.count)
-        notes.append("newest tool outputs clipped")
-    return _done(parts, replace(parts, messages=tuple(messages), record=record), ", ".join(notes) or "nothing old left")
+    return messages
 
 
-def _floor(messages: Sequence[Message], turn: int, over: int, count: Count) -> list[Message]:
-    """The messages with the outside texts of one turn under a common ceiling, to lose `over` tokens if they can."""
+def _floor(messages: Sequence[Message], over: int, count: Count) -> list[Message]:
+    """The messages with their texts from outside under a common ceiling, to lose `over` tokens if they can."""
     soft = (Kind.OBSERVATION, Kind.TOOL_RESULT, Kind.RECALLED)
-    sizes = [b.tokens for m in messages if m.turn == turn for b in m.blocks if b.kind in soft]
-    ceiling = max(FLOOR_BLOCK, ceiling_for(sizes, max(0, sum(sizes) - over)))
-    return [
-        m if m.turn != turn else m.having([clipped(b, ceiling, count) if b.kind in soft else b for b in m.blocks]) for m in messages
-    ]
+    sizes = [b.tokens for m in messages for b in m.blocks if b.kind in soft]
+    ceiling = ceiling_for(sizes, max(0, sum(sizes) - over), least=FLOOR_BLOCK)
+    return [_capped(m, soft, ceiling, count) for m in messages]
 
 
 def _pressed(message: Message, over: int, *, floor: int, count: Count) -> Message:
     """The results of one message clipped so that together they lose `over` tokens, the largest first, by one common ceiling."""
     sizes = [b.tokens for b in message.blocks if b.kind is Kind.TOOL_RESULT]
-    target = max(floor, sum(sizes) - over)
-    ceiling = ceiling_for(sizes, target)
-    return message.having([clipped(b, ceiling, count) if b.kind is Kind.TOOL_RESULT else b for b in message.blocks])
+    ceiling = ceiling_for(sizes, max(floor, sum(sizes) - over), least=LEAST_RESULT)
+    return _capped(message, (Kind.TOOL_RESULT,), ceiling, count)
 
 
-def ceiling_for(sizes: Sequence[int], target: int) -> int:
-    """The common ceiling under which `sizes` sum to at most `target`: small ones stay whole, large ones share what is left."""
-    left, ordered = target, sorted(sizes)
-    for n, size in enumerate(ordered):
-        share = left // (len(ordered) - n)
-        if size > share:
-            return max(RESULT_FLOOR // 2, share)
-        left -= size
-    return max(ordered, default=0)
+def _capped(message: Message, kinds: Sequence[Kind], ceiling: int, count: Count) -> Message:
+    if all(b.tokens <= ceiling or b.kind not in kinds for b in message.blocks):
+        return message
+    return message.having([clipped(b, ceiling, count) if b.kind in kinds else b for b in message.blocks])
 
 
 def clipped(block: Block, tokens: int, count: Count) -> Block:
-    """A block in at most `tokens` raw tokens, overhead included (a text or a tool result)."""
+    """A block in at most `tokens` raw tokens, overhead included (a text or a tool result); itself if cutting makes it no smaller."""
     if block.tokens <= tokens:
         return block
-    text = clip(block.text, max(1, tokens - 4), count, event=block.event)
+    text = clip(block.text, max(1, tokens - BLOCK_OVERHEAD), count, event=block.event, size=block.tokens - BLOCK_OVERHEAD)
     if block.kind is Kind.TOOL_RESULT:
-        return result_block(
-            str(block.data["tool_use_id"]), text, count, error=bool(block.data.get("is_error")), event=block.event, gist=block.gist
-        )
-    return text_block(block.kind, text, count, event=block.event, gist=block.gist)
+        cut = result_block(_id_of(block), text, count, error=bool(block.data.get("is_error")), event=block.event, gist=block.gist)
+    else:
+        cut = text_block(block.kind, text, count, event=block.event, gist=block.gist)
+    return cut if cut.tokens < block.tokens else block
 
 
 # ---------------------------------------------------------------- rung 4
@@ -251,25 +277,39 @@ def shed_recall(parts: Parts, goal: Goal) -> Step:  # noqa: ARG001 (one shape fo
 
 # ---------------------------------------------------------------- rung 5
 def hard_reset(parts: Parts, goal: Goal, *, marker: str) -> Step:
-    """Only the current observation stays, behind an explicit marker; pending results become plain text of it; clipped to fit.
+    """Only the current observation stays, behind an explicit marker; pending results become plain text of it.
 
-    The caller has persisted the session and written the diary entry before this runs.
+    Where not all of that fits the hard limit it is cut down to `goal.want`, the newest observation last. The result always fits the
+    limit, as long as that holds marker, tail and the notice of a cut. It may be larger by the marker than a history that was nothing but
+    the observation: `freed` is then negative. The caller has persisted the session and written the diary entry before this runs.
     """
     current = parts.messages[parts.current :]
     shown = [b for m in current for b in m.blocks if b.kind is Kind.OBSERVATION]
-    if current and (pending := results_of(current[-1])):
-        before = current[-2] if len(current) > 1 else None
-        for result in pending:
-            lead = f"[result of your {_tool_of(result, before)}, whose call is gone]\n"
-            shown.append(text_block(Kind.OBSERVATION, lead + result.text, parts.count, event=result.event, gist=result.gist))
-    tails = [b for m in current for b in m.blocks if b.kind is Kind.TAIL]
+    newest = len(shown) - 1
+    if current:
+        shown += [_told(r, current[-2] if len(current) > 1 else None, parts.count) for r in results_of(current[-1])]
+    tails = [b for m in current for b in m.blocks if b.kind is Kind.TAIL][-1:]
+    fixed = MESSAGE_OVERHEAD + sum(b.tokens for b in tails) + parts.count(marker) + BLOCK_OVERHEAD
+    sizes = [b.tokens for b in shown]
+    if fixed + sum(sizes) > goal.limit:
+        room = goal.limit - fixed - LEFT_OUT
+        want = max(goal.want - fixed - LEFT_OUT, sizes[newest] if newest >= 0 and sizes[newest] <= room else 0)
+        # The newest observation first, then the newest of the rest: what an old exchange said is worth least.
+        order = sorted(range(len(shown)), key=lambda n: (n == newest, n), reverse=True)
+        given = shares(sizes, order, max(min(want, room), 1), least=LEAST_SHOWN)
+        left_out = given.count(0)
+        shown = [clipped(b, tokens, parts.count) for b, tokens in zip(shown, given, strict=True) if tokens]
+        if left_out:
+            marker = f"{marker}\n[{left_out} older parts of this turn left out]"
     head = text_block(Kind.MARKER, marker, parts.count)
-    room = goal.limit - head.tokens - sum(b.tokens for b in tails) - 8
-    if sum(b.tokens for b in shown) > room:
-        ceiling = ceiling_for([b.tokens for b in shown], room)
-        shown = [clipped(b, ceiling, parts.count) for b in shown]
-    message = Message("user", (head, *shown, *tails), parts.turn)
-    return _done(parts, replace(parts, messages=(message,), record=Record(), record_block=None), "only the current observation stays")
+    after = replace(parts, messages=(Message("user", (head, *shown, *tails), parts.turn),), record=Record(), record_block=None)
+    return Step(after, parts.tokens - after.tokens, "only the current observation stays")
+
+
+def _told(result: Block, before: Message | None, count: Count) -> Block:
+    """A pending result as a part of the observation, since its call is gone."""
+    lead = f"[result of your {tool_of(result, before)}, whose call is gone]\n"
+    return text_block(Kind.OBSERVATION, lead + result.text, count, event=result.event, gist=result.gist)
 
 
 #: Rungs 1 to 4, in order. Rung 5 needs the session persisted first, rung 6 is `budget.misfit`.

@@ -9,6 +9,7 @@ lives for its time to live from the start of the request that wrote or last read
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sim.api.prompt import Prompt
@@ -72,7 +73,7 @@ class PromptCache:
         marks = [at for at, unit in enumerate(prompt.units) if unit.mark and sums[at] >= minimum]
         if not marks:
             return Lookup(usage=Usage(input_tokens=total), at=now)
-        chain = prompt.chain(root)
+        chain = prompt.chain(root, {at for mark in marks for at in range(max(0, mark - LOOK_BACK + 1), mark + 1)})
         # The last mark whose walk meets an entry meets the longest one: earlier marks can only meet what lies before them.
         hit = next((at for mark in reversed(marks) if (at := self._back(chain, mark, now)) is not None), None)
         read = sums[hit] if hit is not None else 0
@@ -105,7 +106,7 @@ class PromptCache:
             while len(self._entries) > self._most:
                 del self._entries[next(iter(self._entries))]
 
-    def _back(self, chain: list[bytes], mark: int, now: float) -> int | None:
+    def _back(self, chain: Mapping[int, bytes], mark: int, now: float) -> int | None:
         for at in range(mark, max(-1, mark - LOOK_BACK), -1):
             entry = self._entries.get(chain[at])
             if entry is not None and entry.expires >= now:

@@ -16,6 +16,7 @@ from hashlib import blake2b
 from typing import Literal
 
 from runtime.model.counting import Counter
+from sim.api.memo import Memo
 
 Tokenizer = Literal["new", "old", "plain"]
 
@@ -50,29 +51,22 @@ class TokenCounter:
         remembered: texts; at most twice as many counts are kept, about 100 bytes each.
     """
 
-    __slots__ = ("_base", "_new", "_old", "_remembered", "tokenizer")
+    __slots__ = ("_base", "_known", "tokenizer")
 
     def __init__(self, tokenizer: Tokenizer = "new", *, base: Callable[[str], int] | None = None, remembered: int = 32_768) -> None:
         self.tokenizer = tokenizer
         self._base = base if base is not None else Counter.load().count
-        self._remembered = remembered
-        # Two generations: what the older one is asked for moves to the younger, and the rest of the older goes when the younger is full.
-        self._new: dict[str | bytes, int] = {}
-        self._old: dict[str | bytes, int] = {}
+        self._known: Memo[str | bytes, int] = Memo(remembered)
 
     def count(self, text: str) -> int:
         """Tokens of `text`; 0 for an empty one."""
         if not text:
             return 0
         key = text if len(text) <= 64 else blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        known = self._new.get(key)
+        known = self._known.get(key)
         if known is None:
-            known = self._old.get(key)
-            if known is None:
-                known = max(1, math.ceil(self._measure(text)))
-            if len(self._new) >= self._remembered:
-                self._old, self._new = self._new, {}
-            self._new[key] = known
+            known = max(1, math.ceil(self._measure(text)))
+            self._known.put(key, known)
         return known
 
     def _measure(self, text: str) -> float:

@@ -10,16 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any
 
 from sim.api import signatures
 from sim.api.cache import Lookup, PromptCache
-from sim.api.counting import TokenCounter
+from sim.api.counting import TokenCounter, Tokenizer
 from sim.api.faults import Break, BrokenAnswer, Dialect, Fault, FaultPlan, HttpError, Inflated, Late, OddAnswer, TooLong
 from sim.api.oddities import bend
 from sim.api.profiles import PROFILES, ModelProfile, find
-from sim.api.prompt import Prompt, contents, render, speaker_digest
+from sim.api.prompt import Prompt, Renderer, contents, speaker_digest
 from sim.api.replies import Brain, Output, finish
 from sim.api.usage import Usage
 from sim.api.validation import VERSIONS, Refusal, too_long, validate
@@ -58,7 +57,7 @@ class Record:
         usage: as billed.
         dollars: as billed.
         faults: that were at work.
-        digest: equal for two requests with the same model, content and cap.
+        digest: equal for two requests of which the model reads the same.
     """
 
     number: int
@@ -149,7 +148,7 @@ class Endpoint:
         self._dialect = dialect
         self._refused_keys = frozenset(refused_keys)
         self._strict_roles = strict_roles
-        self._counters: dict[str, TokenCounter] = {}
+        self._renderers: dict[Tokenizer, Renderer] = {}
         self._number = 0
         self._asked = 0
         self._paused: dict[bytes, None] = {}  # answers that stopped with pause_turn: the only ones that may be sent back as the end
@@ -218,14 +217,13 @@ class Endpoint:
         found = self._check(body, caller)
         if isinstance(found, Refusal):
             return _refused(record, found)
-        profile, counter = found, self._counter(found)
+        profile, counter = found, self._renderer(found).counter
         prompt = self._prompt(body, profile)
         inflated = faults.get(Inflated)
         inflation = inflated.factor if isinstance(inflated, Inflated) else 1.0
         prompt = prompt.scaled(inflation) if inflation != 1.0 else prompt
         root = f"{profile.model}\n{caller.key}"
-        digest = blake2b(b"".join(prompt.chain(root)[-1:]) + str(body["max_tokens"]).encode(), digest_size=16).digest()
-        record = replace(record, tokens=prompt.tokens, window=profile.window, digest=digest)
+        record = replace(record, tokens=prompt.tokens, window=profile.window, digest=prompt.digest)
         claimed = faults.get(TooLong)
         if isinstance(claimed, TooLong):
             said = claimed.tokens if claimed.tokens is not None else max(prompt.tokens, profile.window + 1)
@@ -286,13 +284,13 @@ class Endpoint:
         return output
 
     def _prompt(self, body: Mapping[str, Any], profile: ModelProfile) -> Prompt:
-        return render(body, self._counter(profile), thinking=profile.thinking[0], effort=profile.effort)
+        return self._renderer(profile).render(body, thinking=profile.thinking[0], effort=profile.effort)
 
-    def _counter(self, profile: ModelProfile) -> TokenCounter:
-        name = "plain" if self._plain else profile.tokenizer
-        if name not in self._counters:
-            self._counters[name] = TokenCounter("plain" if self._plain else profile.tokenizer)
-        return self._counters[name]
+    def _renderer(self, profile: ModelProfile) -> Renderer:
+        tokenizer: Tokenizer = "plain" if self._plain else profile.tokenizer
+        if tokenizer not in self._renderers:
+            self._renderers[tokenizer] = Renderer(TokenCounter(tokenizer))
+        return self._renderers[tokenizer]
 
     def _pause(self, output: Output) -> None:
         self._paused[_spoken(output.content)] = None

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from hashlib import blake2b
 from typing import Any
 
 from sim.api.counting import TokenCounter
+from sim.api.memo import Memo
 
 # Tokens around the words themselves: a block's frame, a change of speaker, a tool's definition, and the instructions for tool use, which
 # are longer when a tool is forced. The last two figures are published for Opus 5 and taken for all.
@@ -64,38 +65,93 @@ class Prompt:
         """The same prompt, counted by a tokenizer that finds `factor` times as many tokens."""
         return replace(self, units=tuple(replace(unit, tokens=math.ceil(unit.tokens * factor)) for unit in self.units))
 
-    def chain(self, root: str) -> list[bytes]:
-        """For each unit a digest of everything up to and including it, under the settings and a root (the model, the workspace)."""
-        link, level, chain = root.encode(), -1, []
-        for unit in self.units:
+    def chain(self, root: str, wanted: Collection[int]) -> dict[int, bytes]:
+        """For each wanted position a digest of everything up to and including it, under the settings and a root (model, workspace)."""
+        running = blake2b(_digest(root), digest_size=16)
+        level, chain = -1, {}
+        for at, unit in enumerate(self.units):
             while level < unit.level:
                 level += 1
-                link = blake2b(link + self.settings[level].encode("utf-8", "surrogatepass"), digest_size=16).digest()
-            link = blake2b(link + unit.digest, digest_size=16).digest()
-            chain.append(link)
+                running.update(_digest(self.settings[level]))
+            running.update(unit.digest)
+            if at in wanted:
+                chain[at] = running.copy().digest()
         return chain
 
+    @property
+    def digest(self) -> bytes:
+        """Of the whole prompt."""
+        return blake2b(b"".join([unit.digest for unit in self.units]) + _digest(*self.settings), digest_size=16).digest()
 
-def render(body: Mapping[str, Any], counter: TokenCounter, *, thinking: str = "disabled", effort: str | None = None) -> Prompt:
-    """Lay out a body that has passed validation.
+
+class Renderer:
+    """Lays out bodies for one tokenizer, remembering blocks: a request costs what is new in it.
 
     Args:
-        body: the request.
-        counter: of the model's tokens.
-        thinking: the type that the model takes if the request does not say.
-        effort: the effort that the model takes if the request does not say.
+        counter: of tokens.
+        remembered: blocks; at most twice as many are kept, about 400 bytes each.
     """
-    units = [*_tools(body, counter), *_system(body, counter), *_messages(body, counter)]
-    if (top := ttl(body)) and (last := _last_markable(body, units)) is not None:
-        units[last] = replace(units[last], mark=units[last].mark or top)
-    choice = body.get("tool_choice") or {"type": "auto"}
-    said = body.get("thinking") or {"type": thinking}
-    asked = (body.get("output_config") or {}).get("effort") or effort
-    images = any(block.get("type") == "image" for _, block in _walk(body))
-    return Prompt(
-        units=tuple(units),
-        settings=("", str(body.get("speed") or ""), _exact([choice if body.get("tools") else None, said, asked, images])),
-    )
+
+    __slots__ = ("_known", "counter")
+
+    def __init__(self, counter: TokenCounter, *, remembered: int = 16_384) -> None:
+        self.counter = counter
+        self._known: Memo[bytes, Unit] = Memo(remembered)
+
+    def render(self, body: Mapping[str, Any], *, thinking: str = "disabled", effort: str | None = None) -> Prompt:
+        """Lay out a body that has passed validation.
+
+        Args:
+            body: the request.
+            thinking: the type that the model takes if the request does not say.
+            effort: the effort that the model takes if the request does not say.
+        """
+        units = [*self._tools(body), *self._system(body)]
+        speaker, images, markable = "", False, len(units) - 1
+        for message in body.get("messages") or ():
+            role = message["role"]
+            for block in contents(message["content"]):
+                unit = self._unit(role, block, opens=role != speaker)
+                speaker, kind = role, block["type"]
+                images = images or kind == "image"
+                if kind not in {"thinking", "redacted_thinking"}:
+                    markable = len(units)
+                units.append(unit)
+        if (top := ttl(body)) and markable >= 0 and not units[markable].mark:
+            units[markable] = replace(units[markable], mark=top)
+        choice = (body.get("tool_choice") or {"type": "auto"}) if body.get("tools") else None
+        said = body.get("thinking") or {"type": thinking}
+        asked = (body.get("output_config") or {}).get("effort") or effort
+        return Prompt(units=tuple(units), settings=("", str(body.get("speed") or ""), _exact([choice, said, asked, images])))
+
+    def _tools(self, body: Mapping[str, Any]) -> Iterator[Unit]:
+        forced = (body.get("tool_choice") or {}).get("type") in {"any", "tool"}
+        extra = FORCED_TOOL_USE if forced else TOOL_USE
+        for tool in body.get("tools") or ():
+            if tool.get("defer_loading"):
+                continue  # not in the prompt until a search finds it
+            text = _exact({key: tool[key] for key in sorted(tool) if key not in {"cache_control", "defer_loading"}})
+            yield Unit(level=Level.TOOLS, digest=_digest(text), tokens=self.counter.count(text) + TOOL + extra, mark=ttl(tool))
+            extra = 0
+
+    def _system(self, body: Mapping[str, Any]) -> Iterator[Unit]:
+        for block in contents(body.get("system")):
+            text = block["text"]
+            yield Unit(level=Level.SYSTEM, digest=_digest(text), tokens=self.counter.count(text), mark=ttl(block))
+
+    def _unit(self, role: str, block: Mapping[str, Any], *, opens: bool) -> Unit:
+        key = blake2b(f"{role}{opens}{block!r}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        known = self._known.get(key)
+        if known is None:
+            inner = contents(block.get("content")) if block["type"] == "tool_result" else ()
+            known = Unit(
+                level=Level.MESSAGES,
+                digest=speaker_digest(role, block),
+                tokens=block_tokens(block, self.counter) + BLOCK + (SPEAKER if opens else 0),
+                mark=max([ttl(block), *(ttl(each) for each in inner)]),
+            )
+            self._known.put(key, known)
+        return known
 
 
 def speaker_digest(role: str, block: Mapping[str, Any]) -> bytes:
@@ -129,48 +185,6 @@ def block_tokens(block: Mapping[str, Any], counter: TokenCounter) -> int:
             return sum(block_tokens(inner, counter) for inner in contents(block.get("content")))
         case _:
             return counter.count(" ".join(_words(block)))
-
-
-def _tools(body: Mapping[str, Any], counter: TokenCounter) -> Iterator[Unit]:
-    forced = (body.get("tool_choice") or {}).get("type") in {"any", "tool"}
-    extra = FORCED_TOOL_USE if forced else TOOL_USE
-    for tool in body.get("tools") or ():
-        if tool.get("defer_loading"):
-            continue  # not in the prompt until a search finds it
-        text = _exact({key: tool[key] for key in sorted(tool) if key not in {"cache_control", "defer_loading"}})
-        yield Unit(level=Level.TOOLS, digest=_digest(text), tokens=counter.count(text) + TOOL + extra, mark=ttl(tool))
-        extra = 0
-
-
-def _system(body: Mapping[str, Any], counter: TokenCounter) -> Iterator[Unit]:
-    for block in contents(body.get("system")):
-        text = block["text"]
-        yield Unit(level=Level.SYSTEM, digest=_digest(text), tokens=counter.count(text), mark=ttl(block))
-
-
-def _messages(body: Mapping[str, Any], counter: TokenCounter) -> Iterator[Unit]:
-    speaker = ""
-    for role, block in _walk(body):
-        tokens = block_tokens(block, counter) + BLOCK + (SPEAKER if role != speaker else 0)
-        speaker = role
-        inner = contents(block.get("content")) if block.get("type") == "tool_result" else ()
-        mark = max(ttl(block), *(ttl(each) for each in inner), 0)
-        yield Unit(level=Level.MESSAGES, digest=speaker_digest(role, block), tokens=tokens, mark=mark)
-
-
-def _walk(body: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for message in body.get("messages") or ():
-        for block in contents(message["content"]):
-            yield message["role"], block
-
-
-def _last_markable(body: Mapping[str, Any], units: Sequence[Unit]) -> int | None:
-    """Where the request's own mark goes: the last position that can carry one."""
-    unmarkable = [block.get("type") in {"thinking", "redacted_thinking"} for _, block in _walk(body)]
-    at = len(units) - 1
-    while unmarkable and unmarkable.pop():
-        at -= 1
-    return at if at >= 0 else None
 
 
 def _read(block: Mapping[str, Any]) -> list[str]:

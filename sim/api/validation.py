@@ -19,6 +19,8 @@ from sim.api.shapes import CountRequest, MessageRequest, SampledRequest, misfits
 #: The API versions there are. The newer one knows no sampling parameters, no documents in the assistant's mouth, no cited user.
 VERSIONS = ("2023-06-01", "2026-10-21")
 MAX_MARKS = 4
+_Blocks = Sequence[tuple[int, int, str, Mapping[str, Any]]]  # message, position in it, role, block
+_Turns = list[tuple[str, list[tuple[int, int, Mapping[str, Any]]]]]  # role, then message, position and block
 _SIGNED = {"thinking", "redacted_thinking"}
 _THINKING_PAGE = "https://docs.claude.com/en/docs/build-with-claude/extended-thinking#max-tokens-and-context-window-size"
 
@@ -79,14 +81,21 @@ def problems(
         yield message
     if not well_formed:
         return
+    blocks = [
+        (n, k, message["role"], block) for n, message in enumerate(body["messages"]) for k, block in enumerate(contents(message["content"]))
+    ]
+    turns = _turns(blocks)
     yield from _parameters(body, profile)
-    yield from _tools(body, profile)
-    yield from _marks(body)
-    yield from _texts(body, version)
+    yield from _tools(body, profile, blocks)
+    yield from _marks(body, blocks)
+    yield from _texts(body, blocks, version)
     yield from _roles(body, profile, strict_roles=strict_roles)
-    yield from _pairs(body)
+    yield from _places(blocks)
+    yield from _pairs(turns)
     yield from _ending(body, profile, resumes=resumes)
-    yield from _thinking(body, profile)
+    if any(block["type"] == "thinking" for _, _, _, block in blocks):
+        yield from _signatures(body, profile, blocks)
+    yield from _open_thinking(body, turns)
 
 
 def too_long(tokens: int, max_tokens: int, profile: ModelProfile) -> Refusal | None:
@@ -128,7 +137,7 @@ def _wrong_thinking(kind: str) -> str:
     return f'"thinking.type.{kind}" is not supported for this model.{advice}'
 
 
-def _tools(body: Mapping[str, Any], profile: ModelProfile) -> Iterator[str]:
+def _tools(body: Mapping[str, Any], profile: ModelProfile, blocks: _Blocks) -> Iterator[str]:
     tools: Sequence[Mapping[str, Any]] = body.get("tools") or ()
     names = [tool["name"] for tool in tools]
     if len(set(names)) < len(names):
@@ -148,12 +157,12 @@ def _tools(body: Mapping[str, Any], profile: ModelProfile) -> Iterator[str]:
             yield "Thinking may not be enabled when tool_choice forces tool use."
         elif choice["type"] == "tool" and choice["name"] not in names:
             yield f"Tool '{choice['name']}' not found in provided tools"
-    if not tools and any(block["type"] in {"tool_use", "tool_result"} for _, _, _, block in _blocks(body)):
+    if not tools and any(block["type"] in {"tool_use", "tool_result"} for _, _, _, block in blocks):
         yield "Requests which include `tool_use` or `tool_result` blocks must define tools."
 
 
-def _marks(body: Mapping[str, Any]) -> Iterator[str]:
-    marks = [(place, holder["cache_control"]) for place, holder in _holders(body) if holder.get("cache_control")]
+def _marks(body: Mapping[str, Any], blocks: _Blocks) -> Iterator[str]:
+    marks = list(_marked(body, blocks))
     if len(marks) > MAX_MARKS:
         yield f"A maximum of {MAX_MARKS} blocks with cache_control may be provided. Found {len(marks)}."
     short = False
@@ -167,38 +176,43 @@ def _marks(body: Mapping[str, Any]) -> Iterator[str]:
         short = short or not hour
 
 
-def _holders(body: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Everything that can carry a mark, in the order in which marks are looked at."""
+def _marked(body: Mapping[str, Any], blocks: _Blocks) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every mark with its place, in the order in which they are looked at."""
     for n, tool in enumerate(body.get("tools") or ()):
-        yield f"tools.{n}", tool
+        if mark := tool.get("cache_control"):
+            yield f"tools.{n}", mark
     for n, block in enumerate(contents(body.get("system"))):
-        yield f"system.{n}", block
-    last: Mapping[str, Any] = {}
-    for n, k, _, block in _blocks(body):
-        yield f"messages.{n}.content.{k}", block
-        last = block
+        if mark := block.get("cache_control"):
+            yield f"system.{n}", mark
+    for n, k, _, block in blocks:
+        if mark := block.get("cache_control"):
+            yield f"messages.{n}.content.{k}", mark
         if block["type"] == "tool_result":
             for j, inner in enumerate(contents(block.get("content"))):
-                yield f"messages.{n}.content.{k}.tool_result.content.{j}", inner
-    if not last.get("cache_control"):  # the request's own mark goes to the last block; where one is already, it is the same mark
-        yield "request", body
+                if mark := inner.get("cache_control"):
+                    yield f"messages.{n}.content.{k}.tool_result.content.{j}", mark
+    # The request's own mark goes to the last block; where one is already, it is the same mark.
+    if (mark := body.get("cache_control")) and not (blocks and blocks[-1][3].get("cache_control")):
+        yield "request", mark
 
 
-def _texts(body: Mapping[str, Any], version: str) -> Iterator[str]:
+def _texts(body: Mapping[str, Any], blocks: _Blocks, version: str) -> Iterator[str]:
     system = body.get("system")
     if system is not None and system != "":
         for block in contents(system):
             yield from _text("system", "system", block)
-    for n, k, role, block in _blocks(body):
-        place = f"messages.{n}.content.{k}"
-        yield from _text("messages", place, block)
-        if block["type"] == "tool_result":
+    for n, k, role, block in blocks:
+        kind = block["type"]
+        if kind == "text":
+            if not block["text"].strip():
+                yield from _text("messages", f"messages.{n}.content.{k}", block)
+            if version == VERSIONS[-1] and role == "user" and block.get("citations"):
+                yield f"messages.{n}.content.{k}.text.citations: citations are not permitted on text blocks in user messages"
+        elif kind == "tool_result" and not isinstance(block.get("content"), str):
             for j, inner in enumerate(contents(block.get("content"))):
-                yield from _text("messages", f"{place}.tool_result.content.{j}", inner)
-        if version == VERSIONS[-1] and block["type"] == "document" and role == "assistant":
-            yield f"{place}: document blocks are not permitted in assistant messages"
-        if version == VERSIONS[-1] and role == "user" and block.get("citations") and block["type"] == "text":
-            yield f"{place}.text.citations: citations are not permitted on text blocks in user messages"
+                yield from _text("messages", f"messages.{n}.content.{k}.tool_result.content.{j}", inner)
+        elif kind == "document" and role == "assistant" and version == VERSIONS[-1]:
+            yield f"messages.{n}.content.{k}: document blocks are not permitted in assistant messages"
 
 
 def _text(whole: str, place: str, block: Mapping[str, Any]) -> Iterator[str]:
@@ -220,22 +234,25 @@ def _roles(body: Mapping[str, Any], profile: ModelProfile, *, strict_roles: bool
     if strict_roles and messages[0]["role"] == "assistant":
         yield 'messages: first message must use the "user" role'
     for n, message in enumerate(messages):
-        role, blocks = message["role"], contents(message["content"])
+        role = message["role"]
         last = n == len(messages) - 1
-        if not blocks and not (last and role == "assistant"):
+        if not message["content"] and not (last and role == "assistant"):
             yield f"messages.{n}: all messages must have non-empty content except for the optional final assistant message"
         if role == "system":
             yield from _system_message(messages, n, profile)
-        for k, block in enumerate(blocks):
-            kind = block["type"]
-            if kind in {"tool_use", "server_tool_use"} and role != "assistant":
-                yield f"messages.{n}: `{kind}` blocks can only be in `assistant` messages"
-            elif kind == "tool_result" and role != "user":
-                yield f"messages.{n}: `tool_result` blocks can only be in `user` messages"
-            elif kind in _SIGNED and role != "assistant":
-                yield f"messages.{n}.content: thinking blocks may only be in `assistant` messages"
-            elif role == "system" and kind != "text":
-                yield f"messages.{n}.content.{k}: role 'system' takes text blocks only"
+
+
+def _places(blocks: _Blocks) -> Iterator[str]:
+    for n, k, role, block in blocks:
+        kind = block["type"]
+        if kind in {"tool_use", "server_tool_use"} and role != "assistant":
+            yield f"messages.{n}: `{kind}` blocks can only be in `assistant` messages"
+        elif kind == "tool_result" and role != "user":
+            yield f"messages.{n}: `tool_result` blocks can only be in `user` messages"
+        elif kind in _SIGNED and role != "assistant":
+            yield f"messages.{n}.content: thinking blocks may only be in `assistant` messages"
+        elif role == "system" and kind != "text":
+            yield f"messages.{n}.content.{k}: role 'system' takes text blocks only"
 
 
 def _system_message(messages: Sequence[Mapping[str, Any]], n: int, profile: ModelProfile) -> Iterator[str]:
@@ -255,12 +272,11 @@ def _ends_served(message: Mapping[str, Any]) -> bool:
     return bool(blocks) and blocks[-1]["type"] == "tool_search_tool_result"
 
 
-def _pairs(body: Mapping[str, Any]) -> Iterator[str]:
+def _pairs(turns: _Turns) -> Iterator[str]:
     """Every tool use answered once, at once and first thing; nothing answered that was not asked."""
     seen: set[str] = set()
     asked: list[str] = []
     asked_at = 0
-    turns = _turns(body)
     for n, (role, blocks) in enumerate(turns):
         results = [(m, k, block["tool_use_id"]) for m, k, block in blocks if block["type"] == "tool_result"]
         if role == "user":
@@ -307,17 +323,15 @@ def _unanswered(n: int, names: Sequence[str]) -> str:
     )
 
 
-def _turns(body: Mapping[str, Any]) -> list[tuple[str, list[tuple[int, int, Mapping[str, Any]]]]]:
-    """Messages with neighbours of one role made one, as the API does; each block with its place. System messages are not turns."""
-    turns: list[tuple[str, list[tuple[int, int, Mapping[str, Any]]]]] = []
-    for n, message in enumerate(body["messages"]):
-        if message["role"] == "system":
+def _turns(blocks: _Blocks) -> _Turns:
+    """Messages with neighbours of one role made one, as the API does. System messages are not turns."""
+    turns: _Turns = []
+    for n, k, role, block in blocks:
+        if role == "system":
             continue
-        blocks = [(n, k, block) for k, block in enumerate(contents(message["content"]))]
-        if turns and turns[-1][0] == message["role"]:
-            turns[-1][1].extend(blocks)
-        else:
-            turns.append((message["role"], blocks))
+        if not turns or turns[-1][0] != role:
+            turns.append((role, []))
+        turns[-1][1].append((n, k, block))
     return turns
 
 
@@ -332,9 +346,8 @@ def _ending(body: Mapping[str, Any], profile: ModelProfile, *, resumes: bool) ->
         yield "messages: final assistant content cannot end with trailing whitespace"
 
 
-def _thinking(body: Mapping[str, Any], profile: ModelProfile) -> Iterator[str]:
-    turns = _turns(body)
-    newest = max((n for role, blocks in turns if role == "assistant" for n, _, _ in blocks), default=-1)
+def _signatures(body: Mapping[str, Any], profile: ModelProfile, blocks: _Blocks) -> Iterator[str]:
+    newest = max(n for n, _, role, _ in blocks if role == "assistant")
     for n, k, breach in signatures.breaches(body):
         place = f"messages.{n}.content.{k}"
         if breach is signatures.Breach.THINKING and n == newest:
@@ -350,6 +363,10 @@ def _thinking(body: Mapping[str, Any], profile: ModelProfile) -> Iterator[str]:
                 'set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block". That setting requires the '
                 f"`thinking-binding-controls-2026-08-01` value in the `anthropic-beta` header. {_DIFFERS[breach]}"
             )
+
+
+def _open_thinking(body: Mapping[str, Any], turns: _Turns) -> Iterator[str]:
+    """With thinking by budget, a round of tool uses that is under way begins with the thinking that led to it."""
     if (body.get("thinking") or {}).get("type") != "enabled" or len(turns) < 2:
         return
     (role, blocks), (_, answers) = turns[-2], turns[-1]
@@ -367,9 +384,3 @@ _DIFFERS = {
     signatures.Breach.SYSTEM: "The `system` prompt differs from the one this block was created with.",
     signatures.Breach.MESSAGES: "An earlier message differs from the ones this block was created with.",
 }
-
-
-def _blocks(body: Mapping[str, Any]) -> Iterator[tuple[int, int, str, Mapping[str, Any]]]:
-    for n, message in enumerate(body["messages"]):
-        for k, block in enumerate(contents(message["content"])):
-            yield n, k, message["role"], block

@@ -10,7 +10,7 @@ import pytest
 from sim.actions import specs
 from sim.api.replies import Brain, Reply
 from sim.brains import MAX_ROUNDS, FloodBrain, VillagerBrain
-from sim.floods import Flood, Kind
+from sim.floods import LATE_POISON, Flood, Kind
 
 OWN_TOOLS = [
     {"name": "npc_recall", "input_schema": {"type": "object", "properties": {"event": {"type": "integer"}, "words": {"type": "string"}}}},
@@ -87,6 +87,17 @@ def test_it_refuses_as_long_as_poison_stands_anywhere_in_the_conversation() -> N
     assert brain.reply({"messages": poisoned, "tools": TOOLS}).stop_reason == "refusal"
     later = [*poisoned, {"role": "assistant", "content": "hm"}, _news(flood.turn(1).address)]
     assert brain.reply({"messages": later, "tools": TOOLS}).stop_reason == "refusal"
+    assert brain.reply({"messages": later[-1:], "tools": TOOLS}).stop_reason != "refusal"
+
+
+def test_some_poison_is_refused_only_once_it_stands_in_an_older_turn() -> None:
+    """P11: then setting the newest item aside does not help, and only a reset does."""
+    brain = FloodBrain(npc="Oda")
+    page = _news(f"Aoife shows a page around: {LATE_POISON}", 'Aoife says to Oda: "hello there!"')
+    assert brain.reply({"messages": [page], "tools": TOOLS}).stop_reason != "refusal"
+    later = [page, {"role": "assistant", "content": "hm"}, _news('Jörg says to Oda: "hello there!"')]
+    assert brain.reply({"messages": later, "tools": TOOLS}).stop_reason == "refusal"
+    assert brain.reply({"messages": [*later[:2], _news("Set aside, unread.")], "tools": TOOLS}).stop_reason == "refusal"
     assert brain.reply({"messages": later[-1:], "tools": TOOLS}).stop_reason != "refusal"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from sim import words
 from sim.api.counting import TokenCounter
-from sim.floods import POISON, Flood, Kind, Turn
+from sim.floods import LATE_POISON, POISON, Flood, Kind, Turn
 
 WINDOW = 10_000
 TURNS = 2_000
@@ -105,13 +105,17 @@ def test_a_fact_is_asked_for_only_after_it_was_told_and_by_its_newest_value(turn
     assert max(ages) > 1_500
 
 
-def test_poison_stands_only_where_it_is_meant_to(flood: Flood, turns: list[Turn]) -> None:
-    """S1: the refusal path is reached by poison alone."""
-    for turn in turns:
-        told = "".join(x.text for x in turn.lines).lower()
+def test_poison_stands_only_where_it_is_meant_to(flood: Flood) -> None:
+    """S1: the refusal path and the hard reset are reached by poison alone."""
+    seen = set()
+    for turn in map(flood.turn, range(6_000)):
+        told = "".join(x.text for x in turn.lines if len(x.text) < 1_000).lower()
         assert (POISON in told) == (turn.poison == "observation")
+        assert (LATE_POISON in told) == (turn.poison == "late")
         brought = flood.result(turn.number, "look", {}).text.lower() if turn.poison else ""
         assert (POISON in brought) == (turn.poison == "result")
+        seen.add(turn.poison)
+    assert seen == {"", "observation", "result", "late"}
 
 
 @pytest.mark.parametrize("tokens", [200, 3_000, 30_000])

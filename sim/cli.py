@@ -1,0 +1,170 @@
+"""`npc sim …`: the proving ground on the command line.
+
+Invariant: `flood` exits with 0 only if the oracle found nothing, and with `--json` prints one object and nothing else on standard output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from sim import product
+from sim.brains import FloodBrain, VillagerBrain
+from sim.faults import PRESETS, plan
+from sim.messages_api import Brain, MessagesAPI, Record
+from sim.report import Report
+from sim.run import Life, Options, run
+from sim.stage import VillageStage
+from sim.world import Told, Village
+from world_adapter.server import Request
+
+app = typer.Typer(no_args_is_help=True, help="The proving ground: a game world, a model stand-in, floods.")
+
+
+@app.command()
+def flood(
+    turns: Annotated[int, typer.Option(min=1, help="Turns of each NPC's life.")] = 500,
+    window: Annotated[int, typer.Option(min=2_000, help="Tokens of the model's window.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Another seed is another life.")] = 7,
+    npcs: Annotated[int, typer.Option(min=1, max=32, help="How many NPCs, each in a process of its own.")] = 1,
+    model: Annotated[str, typer.Option(help="Which model the stand-in plays: its prices, its tokenizer, its rules.")] = "claude-haiku-5-5",
+    model_faults: Annotated[str, typer.Option(help=f"Bad weather, such as overload:0.02,oddities. Names: {', '.join(PRESETS)}.")] = "",
+    persona: Annotated[Path | None, typer.Option(help="TOML tables to add to the persona, such as [compaction].")] = None,
+    keep: Annotated[Path | None, typer.Option(help="A folder for homes and logs; otherwise they are removed.")] = None,
+    patience: Annotated[float, typer.Option(min=1, help="Seconds after which a turn has failed.")] = 60.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+) -> None:
+    """Run the product through a flood and say what held.
+
+    The product runs as its users run it, `npc attach` in a process of its own, against a world and a strict model stand-in on loopback.
+    No key and no network are needed. Exit status 0 only if nothing was found.
+
+    Example: npc sim flood --turns 2000 --window 10000 --seed 7
+    """
+    try:
+        plan(model_faults, seed=seed)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--model-faults") from error
+    options = Options(
+        turns=turns, window=window, seed=seed, npcs=npcs, model=model, faults=model_faults, patience_s=patience, keep=keep,
+        persona=persona.read_text(encoding="utf-8") if persona else "",
+    )  # fmt: skip
+    console = Console(stderr=as_json)
+    progress = Progress(
+        TextColumn("flood"), BarColumn(), MofNCompleteColumn(), TextColumn("turns · {task.fields[news]}"), TimeRemainingColumn(),
+        console=console, disable=as_json and not console.is_terminal,
+    )  # fmt: skip
+    try:
+        with progress:
+            task = progress.add_task("flood", total=turns * npcs, news="starting")
+            lives = asyncio.run(run(options, on_turn=lambda life: progress.update(task, advance=1, news=_news(life))))
+    except product.ProductError as error:
+        console.print(f"[bold red]The flood could not be run.[/] {error}")
+        raise typer.Exit(1) from error
+    report = Report(options, lives)
+    if as_json:
+        typer.echo(json.dumps(report.as_json(), ensure_ascii=False))
+    else:
+        console.print(report.rendered())
+    raise typer.Exit(0 if report.held else 1)
+
+
+def _news(life: Life) -> str:
+    tally = life.oracle.tally
+    found = len(life.oracle.findings)
+    return f"{tally.turns_failed} failed, {tally.rejected} rejected, " + (f"{found} findings" if found else "nothing found")
+
+
+@app.command()
+def world(
+    port: Annotated[int, typer.Option(help="Of 127.0.0.1; 0 for any.")] = 8765,
+    seed: Annotated[int, typer.Option()] = 1,
+    pace: Annotated[float, typer.Option(help="Minutes of the village's day in one second.")] = 2.0,
+    bustle: Annotated[float, typer.Option(help="How often something happens; 2 is twice as often.")] = 0.5,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per event.")] = False,
+) -> None:
+    """Serve the village to any NPC that attaches.
+
+    Example: npc sim world --port 8765, then: npc attach ws://127.0.0.1:8765 --persona warden.toml
+    """
+    console = Console()
+
+    def watch(event: Told | Request) -> None:
+        if as_json:
+            kind = "act" if isinstance(event, Request) else event.kind
+            text = f"{event.name} {dict(event.args)}" if isinstance(event, Request) else event.text
+            typer.echo(json.dumps({"event": kind, "npc": event.npc, "text": text}, ensure_ascii=False))
+        elif isinstance(event, Request):
+            console.print(f"> {event.npc}: {event.name} {dict(event.args)}", markup=False, style="bold")
+        else:
+            console.print(f"  {event.text[:200]}", markup=False, highlight=False)
+
+    async def serve() -> None:
+        async with VillageStage(Village(seed=seed, pace=pace, bustle=bustle), port=port, watch=watch) as stage:
+            console.print(f"Tarnwick is at {stage.url} (Ctrl-C ends it)", highlight=False) if not as_json else None
+            await _until_stopped()
+
+    _serve(serve())
+
+
+@app.command("model")
+def stand_in(
+    port: Annotated[int, typer.Option(help="Of 127.0.0.1; 0 for any.")] = 8766,
+    window: Annotated[int | None, typer.Option(help="Tokens; each model's own if left out.")] = None,
+    npc: Annotated[str, typer.Option(help="The name of the NPC that the stand-in plays.")] = "Oda",
+    brain: Annotated[str, typer.Option(help="villager (answers people) or flood (tools, tools, tools).")] = "villager",
+    model_faults: Annotated[str, typer.Option(help="As for flood.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per request.")] = False,
+) -> None:
+    """Serve the strict stand-in for the Messages API.
+
+    Example: npc sim model --port 8766, then: npc attach ws://127.0.0.1:8765 --persona oda.toml --base-url http://127.0.0.1:8766
+    """
+    if brain not in ("villager", "flood"):
+        raise typer.BadParameter("there are villager and flood", param_hint="--brain")
+    mind: Brain = VillagerBrain(npc=npc) if brain == "villager" else FloodBrain(npc=npc)
+    console = Console()
+
+    def heard(record: Record) -> None:
+        figures = {
+            "number": record.number, "status": record.status, "stop_reason": record.stop_reason, "error": record.error_message,
+            "input_tokens": record.tokens, "cache_read_tokens": record.usage.cache_read_tokens,
+            "output_tokens": record.usage.output_tokens, "dollars": round(record.dollars, 8),
+        }  # fmt: skip
+        if as_json:
+            typer.echo(json.dumps(figures, ensure_ascii=False))
+        else:
+            console.print(" ".join(f"{k}={v}" for k, v in figures.items() if v is not None), markup=False, highlight=False)
+
+    async def serve() -> None:
+        async with MessagesAPI(mind, window, faults=plan(model_faults, seed=0), on_request=heard, port=port) as api:
+            console.print(f"The stand-in is at {api.base_url} and takes any key (Ctrl-C ends it)", highlight=False) if not as_json else None
+            await _until_stopped()
+
+    _serve(serve())
+
+
+async def _until_stopped() -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, stopped.set)
+    await stopped.wait()
+
+
+def _serve(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        asyncio.run(work)
+    except OSError as error:
+        Console(stderr=True).print(f"The port cannot be had: {error.strerror or error}. Name another one with --port.", markup=False)
+        raise typer.Exit(1) from error
