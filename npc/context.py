@@ -38,13 +38,9 @@ class Context:
         if self._made and self._made[0] == key:
             return self._made[1]
         character = self._persona.character
+        who = f"# Who you are\n{character.name}. {character.description}\n\n# Constitution\n{constitution.text}"
         made = make_fixed(
-            tools=tools,
-            system=[
-                ("world rules", DOCTRINE),
-                ("persona and constitution", f"# Who you are\n{character.name}. {character.description}\n\n# Constitution\n{constitution.text}"),
-            ],
-            count=self._count,
+            tools=tools, system=[("world rules", DOCTRINE), ("persona and constitution", who)], count=self._count
         )
         self._made = (key, made)
         return made

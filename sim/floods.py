@@ -5,8 +5,9 @@ whatever order they are asked for, so the world, the oracle and a person who rea
 
 A day of the flood is 48 turns: a quiet night, a talkative morning, a market with dense scenes, an evening of fights. Across it lie the
 rare things: texts larger than the window, hostile texts, facts told once and asked for much later, and poison, which the model stand-in
-declines for as long as it stands anywhere in the request (one sort: as soon as it stands in an older turn, as when a filter has changed). Every line ends with its own number (`#turn.line`), so that nobody can mistake
-an old copy for the new one; the last line of a turn is the one that is said to the NPC.
+declines for as long as it stands anywhere in the request (one sort only once it stands in an older turn, as when a filter has changed).
+Every line ends with its own number (`#turn.line`), so that nobody can mistake an old copy for the new one; the last line of a turn is the
+one that is said to the NPC.
 """
 
 from __future__ import annotations

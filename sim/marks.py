@@ -201,7 +201,8 @@ def measure(*, window: int, high: float, low: float, turns: int, seed: int = 7, 
 
 def table(rows: Sequence[Row]) -> str:
     """The grid as Markdown, the cheapest row of each window in bold."""
-    head = "| window | high | low | $ per 1,000 turns | read from cache | tokens per request | cuts | rejected | failed |\n|---|---|---|---|---|---|---|---|---|"
+    names = ("window", "high", "low", "$ per 1,000 turns", "read from cache", "tokens per request", "cuts", "rejected", "failed")
+    head = f"| {' | '.join(names)} |\n{'|---' * len(names)}|"
     best = {w: min(r.dollars_per_1000_turns for r in rows if r.window == w) for w in {r.window for r in rows}}
     lines = []
     for r in rows:

@@ -80,7 +80,12 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Books:
-    """What the product itself says about the run, once it has ended."""
+    """What the product itself says about the run, once it has ended.
+
+    Attributes:
+        own: observations that were echoes of its own doing: kept, but no news to it.
+        waiting: observations that are on its disk and that its mind had not taken in when it was stopped.
+    """
 
     received: int
     delivered: int
@@ -91,6 +96,8 @@ class Books:
     give_ups: int
     resets_persisted: int
     reset_entries: int
+    own: int = 0
+    waiting: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -218,9 +225,9 @@ class Oracle:
             self.find("D1", f"{books.hard_resets} hard resets, but only {books.reset_entries} diary entries tagged context-reset")
         if books.lost or books.received != sent:
             self.find("W3", f"{sent} observations were told, {books.received} received, {books.lost} lost")
-        accounted = books.delivered + books.merged + books.omitted
+        accounted = books.delivered + books.merged + books.omitted + books.own + books.waiting
         if accounted != books.received:
-            self.find("W2", f"of {books.received} observations {accounted} are accounted for: delivered, merged or counted as omitted")
+            self.find("W2", f"of {books.received} observations {accounted} are accounted for: delivered, merged, omitted, own or waiting")
 
     def find(self, rule: str, sentence: str) -> None:
         """Notes that something did not hold, in the turn under way."""

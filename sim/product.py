@@ -177,8 +177,12 @@ async def ledger(home: Path, *, command: Sequence[str] = COMMAND) -> Ledger:
 def _read(status: Mapping[str, Any]) -> Ledger:
     observations = status["observations"]
     rungs = {name: int(status["rungs"].get(name, 0)) for name in RUNGS}
+    own, waiting = int(observations.get("own", 0)), int(observations.get("waiting", 0))
     books = Books(
-        received=int(observations["received"]),
+        # The product counts own echoes apart, since no mind needs to be told of them.
+        received=int(observations["received"]) + own,
+        own=own,
+        waiting=waiting,
         delivered=int(observations["delivered"]),
         merged=int(observations["merged"]),
         omitted=int(observations["omitted"]),

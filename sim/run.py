@@ -227,7 +227,7 @@ class _Run:
 
     async def _attached(self, process: product.Attached) -> None:
         arrival = asyncio.create_task(self.stage.server.until_attached(self.npc))
-        await _first(arrival, process.gone, within_s=ATTACH_S)
+        await first(arrival, process.gone, within_s=ATTACH_S)
         if arrival.done():
             return
         arrival.cancel()
@@ -236,7 +236,7 @@ class _Run:
     async def _settled(self, process: product.Attached) -> None:
         """Everything that was told is on the product's disk, or it never will be."""
         settled = asyncio.create_task(self.stage.server.until_acked(self.npc))
-        await _first(settled, process.gone, within_s=self.options.patience_s)
+        await first(settled, process.gone, within_s=self.options.patience_s)
         settled.cancel()
 
     async def _turns(self, process: product.Attached) -> None:
@@ -248,7 +248,7 @@ class _Run:
             life.oracle.begins(turn)
             self.ended = loop.create_future()
             self.stage.tell(self.npc, turn)
-            await _first(self.ended, process.gone, within_s=self.options.patience_s)
+            await first(self.ended, process.gone, within_s=self.options.patience_s)
             if self.ended.done():
                 life.oracle.ends()
             elif process.gone.done():
@@ -266,6 +266,6 @@ class _Run:
                 return
 
 
-async def _first(*futures: asyncio.Future[Any], within_s: float) -> None:
+async def first(*futures: asyncio.Future[Any], within_s: float) -> None:
     """Waits for whichever comes first, but not for longer; cancels none of them."""
     await asyncio.wait(futures, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)

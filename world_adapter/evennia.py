@@ -18,19 +18,21 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from world_adapter import cleaning
+from world_adapter.closing import backoff
 from world_adapter.errors import WorldRefused, WorldUnreachable
 from world_adapter.evennia_actions import ACTIONS, LINE_CHARS, Command, Refusal, plan
 from world_adapter.evennia_exchange import Verdict
 from world_adapter.evennia_link import EvenniaLink, LinkLost, Login
 from world_adapter.evennia_text import Heard
 from world_adapter.frames import ActResult, ActState, Limits, Observation, Resume, Speaker
+from world_adapter.inbox import Bounds, Drained, Inbox, addressed_to
 from world_adapter.world import Sink
 
 DEFAULT_PORT = 4002
 ACTS_PER_S = 3.0  # a command is five frames with its questions; the server drops what goes over 80 a second
-MAX_WAITING = 5_000  # observations behind a sink that does not come back
-BACKOFF_S = (1.0, 60.0)
-STEADY_S = 60.0  # a link that lived so long was a good one, and the back-off starts afresh
+MAX_WAITING, MAX_WAITING_CHARS = 5_000, 8_388_608  # observations behind a sink that does not come back
+BACKOFF_BASE_S, BACKOFF_CAP_S, BACKOFF_CAP_LOCAL_S = 0.5, 60.0, 2.0
+STEADY_S = 30.0  # a link that lived so long was a good one, and the back-off starts afresh
 DRAIN_S = 5.0
 
 _PRIO: Mapping[str, int] = {"speech": 5, "whisper": 7, "emote": 4, "presence": 3, "scene": 4, "moved": 6, "item": 5, "notice": 3}
@@ -53,6 +55,8 @@ class EvenniaWorld:
         character: the character to play, "" for the one that the account has or played last.
         names: further names that the NPC answers to.
         allow_insecure: log in to another machine in the clear.
+        attach_within_s: give up with WorldUnreachable if no login succeeded within so many seconds of `run`; None tries for ever. Once
+            attached, it tries for ever in any case.
         clock: unix seconds.
 
     Raises:
@@ -68,6 +72,7 @@ class EvenniaWorld:
         character: str = "",
         names: Sequence[str] = (),
         allow_insecure: bool = False,
+        attach_within_s: float | None = 30.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._address = _Address.read(url)
@@ -78,6 +83,7 @@ class EvenniaWorld:
         if not user or not password:
             raise WorldRefused("An Evennia server wants a login: set NPC_EVENNIA_USER and NPC_EVENNIA_PASSWORD.")
         self._login = Login(user=user, password=password, character=character, names=tuple(names))
+        self._attach_within_s = attach_within_s
         self._clock = clock
         self._link: EvenniaLink | None = None
         self._out = _Outbox()
@@ -92,7 +98,12 @@ class EvenniaWorld:
         return self._address.url
 
     async def run(self, sink: Sink, resume: Resume | None) -> None:  # noqa: ARG002 - there is nothing to resume on such a server
-        """As `World.run`. `resume` is of no use: an Evennia server keeps nothing."""
+        """As `World.run`; `resume` is of no use, for an Evennia server keeps nothing.
+
+        Raises:
+            WorldRefused: final; the sentence says what would help.
+            WorldUnreachable: no login within `attach_within_s`.
+        """
         link = asyncio.create_task(self._stay_attached(), name="evennia link")
         out = asyncio.create_task(self._out.deliver(sink), name="evennia delivery")
         closing = asyncio.create_task(self._closing.wait(), name="evennia close")
@@ -161,30 +172,41 @@ class EvenniaWorld:
     # The link
 
     async def _stay_attached(self) -> None:
-        low, high = BACKOFF_S
-        wait_s = low
+        """Connects, again and again; ends only by cancelling or when trying again cannot help."""
+        loop = asyncio.get_running_loop()
+        give_up_at = None if self._attach_within_s is None else loop.time() + self._attach_within_s
+        cap = BACKOFF_CAP_LOCAL_S if self._address.local else BACKOFF_CAP_S
+        attempt = 0
         while True:
-            started = self._clock()
+            started = loop.time()
             try:
                 await self._attach_once()
             except (LinkLost, WorldUnreachable) as exc:
-                self._detach(str(exc))
+                why = str(exc)
+                if self._detach(why):
+                    give_up_at = None
             except WorldRefused as exc:
                 self._detach(str(exc))
                 raise
             except asyncio.CancelledError:
                 self._detach("We left the world.")
                 raise
-            if self._clock() - started >= STEADY_S:
-                wait_s = low
-            await asyncio.sleep(wait_s * random.uniform(0.5, 1.5))
-            wait_s = min(wait_s * 2, high)
+            if loop.time() - started >= STEADY_S:
+                attempt = 0
+            delay = backoff(attempt, random.random(), base_s=BACKOFF_BASE_S, cap_s=cap)
+            attempt += 1
+            if give_up_at is not None and loop.time() + delay > give_up_at:
+                raise WorldUnreachable(why)
+            await asyncio.sleep(delay)
 
-    def _detach(self, why: str) -> None:
-        if self._link is not None:
+    def _detach(self, why: str) -> bool:
+        """The link is gone; whether there was one."""
+        attached = self._link is not None
+        if attached:
             self._link = None
             self._heard_nothing_since = self._clock()
             self._out.put(why)
+        return attached
 
     async def _attach_once(self) -> None:
         epoch = f"{int(self._clock())}-{secrets.token_hex(4)}"
@@ -212,18 +234,18 @@ class EvenniaWorld:
             speaker = Speaker(id=cleaning.ident(heard.who), name=cleaning.name(heard.who), kind="player")
         data: dict[str, Any] = dict(heard.room.data) if heard.room else {}
         if heard.words:
-            data["words"] = heard.words
+            data["words"] = cleaning.cut(heard.words, 2_000)  # the whole is in the text
         if heard.channel:
             data["channel"] = heard.channel
         if heard.sort:
             data["evennia"] = heard.sort
-        self._out.put(
+        self._out.observe(
             Observation(
                 seq=0,
                 t=self._clock(),
                 kind=heard.kind,
                 text=heard.text,
-                data=data or None,
+                data=cleaning.mapping(data) or None,
                 # A room seen again and a prompt are states: only the newest matters to one who is behind.
                 key="scene" if heard.kind == "scene" else "prompt" if heard.sort == "prompt" else None,
                 prio=8 if heard.addressed else _PRIO.get(heard.kind, 3),
@@ -231,6 +253,7 @@ class EvenniaWorld:
                 to=self._npc if heard.addressed else None,
                 own=heard.own,
             ),
+            self._npc,
         )
 
     def late(self, tag: str, verdict: Verdict) -> None:
@@ -238,50 +261,34 @@ class EvenniaWorld:
         self._out.put(_result(tag, [verdict]))
 
 
-_Item = Observation | ActResult | _Attached | str
-
-
 class _Outbox:
-    """What the sink has yet to be told, in order.
-
-    Observations are bounded: behind a sink that hangs states are merged, then the least urgent and oldest go, and how many is told.
-    """
+    """What the sink has yet to be told, in order. Observations behind a sink that hangs are bounded as in every inbox, and what went is told."""
 
     def __init__(self) -> None:
-        self._items: deque[_Item] = deque()
-        self._waiting = 0
-        self._omitted = 0
+        self._items: deque[Inbox | ActResult | _Attached | str] = deque()
         self._news = asyncio.Event()
         self._ended = False
         self._seq = 0
         self._at = _Attached(npc="", world="", epoch="")
 
-    def put(self, item: _Item) -> None:
-        if isinstance(item, Observation):
-            self._waiting += 1
-            if self._waiting > MAX_WAITING:
-                self._thin()
+    def put(self, item: ActResult | _Attached | str) -> None:
+        """An event of the link: an outcome, an attachment, or in words why it ended."""
         self._items.append(item)
+        self._news.set()
+
+    def observe(self, observation: Observation, npc: str) -> None:
+        """One observation; its number is given at delivery, so that what is omitted leaves no gap."""
+        last = self._items[-1] if self._items else None
+        if not isinstance(last, Inbox):
+            last = Inbox(addressed=addressed_to(npc), bounds=Bounds(items=MAX_WAITING, chars=MAX_WAITING_CHARS))
+            self._items.append(last)
+        last.put((observation,))
         self._news.set()
 
     def end(self) -> None:
         """Nothing more will come: `deliver` returns when all is told."""
         self._ended = True
         self._news.set()
-
-    def _thin(self) -> None:
-        """Makes room for a quarter of the bound."""
-        newest = {item.key: item for item in self._items if isinstance(item, Observation) and item.key is not None}
-        kept = [item for item in self._items if not isinstance(item, Observation) or item.key is None or newest[item.key] is item]
-        merged = len(self._items) - len(kept)
-        surplus = MAX_WAITING // 4 - merged
-        if surplus > 0:
-            places = [place for place, item in enumerate(kept) if isinstance(item, Observation)]
-            gone = set(sorted(places, key=lambda place: (kept[place].prio, place))[:surplus])  # type: ignore[union-attr]  # places are of observations
-            kept = [item for place, item in enumerate(kept) if place not in gone]
-            self._omitted += len(gone)
-        self._items = deque(kept)
-        self._waiting = sum(isinstance(item, Observation) for item in kept)
 
     async def deliver(self, sink: Sink) -> None:
         """Tells the sink everything, one call at a time, until `end`."""
@@ -290,34 +297,28 @@ class _Outbox:
                 self._news.clear()
                 await self._news.wait()
                 continue
-            batch = self._batch()
-            if batch:
-                await sink.observed(batch, world=self._at.world, epoch=self._at.epoch)
-                continue
             item = self._items.popleft()
-            if isinstance(item, _Attached):
-                self._at, self._seq = item, 0
-                limits = Limits(say_chars=LINE_CHARS, acts_per_s=ACTS_PER_S)
-                sink.attached(npc=item.npc, world=item.world, epoch=item.epoch, resumed=False, lost=0, limits=limits)
-                sink.actions_changed(ACTIONS)
-            elif isinstance(item, ActResult):
-                sink.finished(item)
-            elif isinstance(item, str):
-                sink.detached(why=item)
+            match item:
+                case Inbox():
+                    await sink.observed(self._numbered(item.drain()), world=self._at.world, epoch=self._at.epoch)
+                case _Attached():
+                    self._at, self._seq = item, 0
+                    limits = Limits(say_chars=LINE_CHARS, acts_per_s=ACTS_PER_S)
+                    sink.attached(npc=item.npc, world=item.world, epoch=item.epoch, resumed=False, lost=0, limits=limits)
+                    sink.actions_changed(ACTIONS)
+                case ActResult():
+                    sink.finished(item)
+                case str():
+                    sink.detached(why=item)
 
-    def _batch(self) -> list[Observation]:
-        batch: list[Observation] = []
-        while self._items and isinstance(item := self._items[0], Observation):
-            if self._omitted:
-                text = f"[{self._omitted} observations omitted: more happened than could be taken in.]"
-                item = Observation(seq=0, t=item.t, kind="notice", text=text, data={"omitted": self._omitted}, speaker=Speaker())
-                self._omitted = 0
-            else:
-                self._items.popleft()
-                self._waiting -= 1
-            self._seq += 1
-            batch.append(replace(item, seq=self._seq))
-        return batch
+    def _numbered(self, drained: Drained) -> list[Observation]:
+        batch = list(drained.observations)
+        if drained.note is not None:
+            data = {"omitted": sum(drained.omitted.values())}
+            batch.insert(0, Observation(seq=0, t=batch[0].t, kind="notice", text=drained.note, data=data, speaker=Speaker()))
+        first = self._seq + 1
+        self._seq += len(batch)
+        return [replace(observation, seq=seq) for seq, observation in enumerate(batch, first)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -161,7 +161,7 @@ class EvenniaLink:
                 # The screen is composed behind the scenes; waiting keeps it from being taken for an answer to the login.
                 await self._until(lambda: bool(self._screen), WINDOW_S)
                 return
-            if self._screen and self._asked >= 5:
+            if self._screen and self._asked >= 3:
                 return
             await self._ask()
         raise WorldUnreachable(f"The portal at {self._url} takes connections but its game server does not answer.")
@@ -176,7 +176,11 @@ class EvenniaLink:
         else:
             await self._send("text", f'connect "{user}" "{password}"')
         end = await self._ask()
-        await self._until(lambda: self._logged_in or (self._answered >= end and bool(self._screen)), LOGIN_S if self._fenced else WINDOW_S)
+        if self._fenced:
+            await self._until(lambda: self._logged_in or (self._answered >= end and bool(self._screen)), LOGIN_S)
+        else:
+            await self._until(lambda: self._logged_in or bool(self._screen), LOGIN_S)
+            await self._until(lambda: self._logged_in, WINDOW_S)
         if not self._logged_in:
             self._refuse_login()
 

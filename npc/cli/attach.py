@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +20,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from npc.character import Character
+from npc.character import Character, Watcher
 from npc.context import Context
 from npc.errors import Misconfigured, ModelRefusedUs, NpcError, Usage, WorldRefusedUs
 from npc.home import Home, default_home
@@ -73,7 +74,7 @@ def attach(
 attach.__doc__ = HELP
 
 
-async def _live(url: str, who: Persona, home_path: Path | None, *, insecure: bool, watch: Callable[[str, Mapping[str, Any]], None]) -> fx.End:
+async def _live(url: str, who: Persona, home_path: Path | None, *, insecure: bool, watch: Watcher) -> fx.End:
     count = TimedCount(Counter.load().count)
     facts = profile(who.model.id)
     settings = settings_of(who, facts)
@@ -83,7 +84,7 @@ async def _live(url: str, who: Persona, home_path: Path | None, *, insecure: boo
     try:
         _check_room(home, who, settings, count)
         try:
-            journal = await Journal.open(home.database_path)
+            journal = await Journal.open(home.database_path, clock=time.time)
         except StoreError as error:
             raise Misconfigured(str(error)) from error
         client = ModelClient(api_key=secret("ANTHROPIC_API_KEY"), base_url=who.model.base_url)
@@ -97,6 +98,7 @@ async def _live(url: str, who: Persona, home_path: Path | None, *, insecure: boo
                 settings=settings,
                 count=count,
                 watch=watch,
+                cacheable=facts.min_cacheable,
             )
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -171,7 +173,7 @@ def _adapter(url: str, scheme: str, name: str, who: Persona, *, insecure: bool) 
         user, password = os.environ.get("NPC_EVENNIA_USER"), secret("NPC_EVENNIA_PASSWORD")
         if not user or not password:
             raise Misconfigured("set NPC_EVENNIA_USER and NPC_EVENNIA_PASSWORD (or NPC_EVENNIA_PASSWORD_FILE) to log in to Evennia")
-        return EvenniaWorld(url, user=user, password=password, aliases=who.names, plaintext=insecure)
+        return EvenniaWorld(url, user=user, password=password, names=who.names, allow_insecure=insecure)
     raise Usage(f"{url!r} is no address of a world: use ws://, wss:// or evennia+ws://")
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from .calibration import START
 
-#: The smallest observation that must find room, in the provider's tokens: a line of chat with its fence and a named cut, or a reset's marker
-#: and the notice of a cut.
+#: The smallest observation that must find room, in the provider's tokens: a line of chat with its fence and a named cut, or what a reset
+#: leaves at least (its marker and the notice of a cut).
 SMALLEST_OBSERVATION = 160
 #: The same in raw tokens.
 FLOOR = int(SMALLEST_OBSERVATION / START)

@@ -12,6 +12,7 @@ START = 1.6  # today's Claude tokenizer makes 1.5 to 1.7 tokens of one cl100k to
 LOWEST, HIGHEST = 0.5, 8.0
 DOWN = 0.12  # share of the distance walked down per answer
 HEADROOM = 1.01  # contents differ from request to request
+BLIND_STEP = 1.08
 SMALL = 256  # requests below this many raw tokens teach nothing: overheads rule
 
 
@@ -34,9 +35,12 @@ class Calibration:
         return Calibration(factor=self.factor - (self.factor - seen) * share, learned=self.learned + 1)
 
     def rejected(self, raw: int, actual: int | None) -> Calibration:
-        """A request of `raw` tokens was too long; `actual` where the provider told its size."""
-        seen = _bounded(actual / raw * HEADROOM) if actual and raw else 0.0
-        return Calibration(factor=_bounded(max(seen, self.factor * 1.08)), learned=self.learned + 1)
+        """A request of `raw` tokens was too long; `actual` where the provider told its size.
+
+        Where it did not, the factor goes up by a step: something was larger than we thought.
+        """
+        seen = _bounded(actual / raw * HEADROOM if actual and raw else self.factor * BLIND_STEP)
+        return Calibration(factor=max(seen, self.factor), learned=self.learned + 1)
 
     def estimate(self, raw: int) -> int:
         """Raw tokens in the provider's."""

@@ -206,4 +206,6 @@ def problems(messages: Sequence[Mapping[str, Any]], *, prefill: bool = False) ->
 
 
 def _hollow(content: Any) -> bool:
-    return not isinstance(content, str) and any(not str(part.get("text") or "").strip() for part in content or () if part.get("type") == "text")
+    if isinstance(content, str):
+        return False
+    return any(part.get("type") == "text" and not str(part.get("text") or "").strip() for part in content or ())

@@ -191,7 +191,7 @@ def trim(parts: Parts, goal: Goal) -> Step:
 
 
 def _without_old_turns(parts: Parts, goal: Goal, notes: list[str]) -> tuple[list[Message], Record]:
-    """The messages with only as many old turns as the low mark allows; the newest old turn stays, pressed, while the hard limit allows it."""
+    """With as many old turns as the low mark allows; the newest of them stays, pressed, while the hard limit allows it."""
     spans, current = _spans(parts.messages[: parts.current]), list(parts.messages[parts.current :])
     size, dropped = parts.tokens, 0
     while dropped < len(spans) - 1 and size > goal.want:

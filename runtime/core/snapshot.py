@@ -1,68 +1,88 @@
 """A session as plain JSON values, and back.
 
-Invariant: `load(dump(s))` behaves like `s` for ever; a snapshot of another shape is refused by name, never half taken.
+Invariants: `load(dump(s))` behaves like `s` for ever; a snapshot of another shape is refused by name, never half taken; what was learned of
+one model or window does not outlive a change of either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .calibration import Calibration
-from .messages import Block, Count, Kind, Message
+from .messages import Block, Kind, Message
+from .pending import Pending
 from .record import Line, Record
-from .session import Session, Settings, _Pending
 from .turns import State
+
+if TYPE_CHECKING:
+    from .session import Session
 
 VERSION = 1
 
-_PLAIN = (
-    "turn", "step", "op", "warm", "raw_sent", "stirred", "stirred_urgent", "drained", "turn_started", "turn_had_news", "idle_s",
-    "answers", "rejections", "too_long", "outages", "pauses", "failed_turns", "boosted", "output_cap", "ceiling", "not_before", "day",
-    "dollars", "summary_op", "summary_through", "resets", "linked",
+#: Attributes that are numbers, truth values or strings, as they are.
+PLAIN = (
+    "linked", "turn", "step", "op", "bare", "unsaved", "warm", "resets", "fixed_raw", "tail_raw", "raw_sent", "cap_sent", "ceiling",
+    "window_seen", "output_seen", "output_guess", "tools_op", "stirred", "stirred_urgent", "drained", "gather_at", "not_before", "idle_s",
+    "resumed", "turn_started", "away_since", "turn_had_news", "boosted", "pauses", "remedy", "too_long", "refused", "answers", "outages",
+    "failed_turns", "failed_why", "day", "dollars", "summary_op", "summary_through", "summary_turn", "summary_failures",
 )  # fmt: skip
+#: And the others.
+SHAPED = ("state", "calibration", "record", "record_block", "messages", "pending")
 
 
 def dump(session: Session) -> dict[str, Any]:
-    """The snapshot. Effects not yet taken are not part of it: take them first."""
+    """The snapshot."""
     return {
         "version": VERSION,
+        "learned_for": _learned_for(session),
         "state": str(session.state),
-        **{name: getattr(session, name) for name in _PLAIN},
+        **{name: getattr(session, name) for name in PLAIN},
         "calibration": asdict(session.calibration),
-        "record": asdict(session.record),
+        "record": {**asdict(session.record), "lines": [asdict(x) for x in session.record.lines]},
         "record_block": _block_out(session.record_block) if session.record_block else None,
         "messages": [{"role": m.role, "turn": m.turn, "blocks": [_block_out(b) for b in m.blocks]} for m in session.messages],
         "pending": {k: {"started": p.started, "result": _block_out(p.result) if p.result else None} for k, p in session.pending.items()},
     }
 
 
-def load(snapshot: Mapping[str, Any], settings: Settings, count: Count) -> Session:
-    """The session of a snapshot.
+def load(session: Session, stored: Mapping[str, Any]) -> None:
+    """Put a snapshot into a fresh session.
 
     Raises:
-        ValueError: it is not one, or of another version.
+        ValueError: it is none, or of another version.
     """
     try:
-        if snapshot["version"] != VERSION:
-            raise ValueError(f"snapshot version {snapshot['version']} is not {VERSION}")
-        session = Session(settings, count)
-        session.state = State(snapshot["state"])
-        for name in _PLAIN:
-            setattr(session, name, snapshot[name])
-        session.calibration = Calibration(**snapshot["calibration"])
-        record = snapshot["record"]
+        if stored["version"] != VERSION:
+            raise ValueError(f"snapshot version {stored['version']} is not {VERSION}")
+        session.state = State(stored["state"])
+        for name in PLAIN:
+            setattr(session, name, _like(name, getattr(session, name), stored[name]))
+        session.calibration = Calibration(**stored["calibration"])
+        record = stored["record"]
         session.record = Record(**{**record, "lines": tuple(Line(**x) for x in record["lines"])})
-        session.record_block = _block_in(snapshot["record_block"]) if snapshot["record_block"] else None
-        session.messages = tuple(Message(m["role"], tuple(_block_in(b) for b in m["blocks"]), m["turn"]) for m in snapshot["messages"])
+        session.record_block = _block_in(stored["record_block"]) if stored["record_block"] else None
+        session.messages = tuple(Message(m["role"], tuple(_block_in(b) for b in m["blocks"]), m["turn"]) for m in stored["messages"])
         session.pending = {
-            k: _Pending(started=p["started"], result=_block_in(p["result"]) if p["result"] else None)
-            for k, p in snapshot["pending"].items()
+            k: Pending(started=p["started"], result=_block_in(p["result"]) if p["result"] else None) for k, p in stored["pending"].items()
         }
+        learned_for = stored["learned_for"]
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not a session snapshot: {type(error).__name__}: {error}") from error
-    return session
+    if learned_for != _learned_for(session):
+        session.window_seen = session.output_seen = session.ceiling = 0
+
+
+def _learned_for(session: Session) -> str:
+    return f"{session.settings.shape.model} in {session.settings.budget.window}"
+
+
+def _like(name: str, sample: object, value: object) -> object:
+    """The value, if it is of the sample's type; a whole number may stand for a float."""
+    if type(value) is type(sample) or (isinstance(sample, float) and type(value) is int):
+        return value
+    raise TypeError(f"{name} is {type(value).__name__}, not {type(sample).__name__}")
 
 
 def _block_out(block: Block) -> dict[str, Any]:

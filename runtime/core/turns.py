@@ -87,7 +87,7 @@ def follow(state: State, cause: Cause) -> State:
 
 def drawn() -> str:
     """The states and the table as a Markdown page, for the docs."""
-    lines = ["# The turns of a session", "", "Drawn from `runtime/core/turns.py`: `python -c 'from runtime.core.turns import drawn; print(drawn(), end=\"\")'`.", ""]
+    lines = ["# The turns of a session", "", "Drawn by `runtime.core.turns.drawn()`; a test keeps it equal.", ""]
     lines += ["| state | meaning |", "|---|---|", *(f"| {state} | {words} |" for state, words in MEANINGS.items()), ""]
     everywhere = [s for s in State if (s, _C.RESTARTED) in TABLE]
     rows = [(s, c, after) for (s, c), after in TABLE.items() if c is not _C.RESTARTED]

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from functools import cache
 
 #: Lines that a search looks through at most, rarest terms first: some milliseconds.
-_POSTINGS = 6000
+_POSTINGS = 3000
 _CANDIDATES = 256
-_TERMS = 64
+_TERMS = 24
 _K, _B = 1.2, 0.75
 
 SCHEMA = """

@@ -6,10 +6,10 @@ run with the same plan meets the same faults.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any
 
 
@@ -217,9 +217,14 @@ class FaultPlan:
             return now - began < rule.seconds
         if rule.on is not None and number not in rule.on:
             return False
-        if rule.rate is not None and random.Random(f"{self._seed}/{n}/{number}").random() >= rule.rate:
+        if rule.rate is not None and self._draw(n, number) >= rule.rate:
             return False
         if rule.times is not None and self._fired[n] >= rule.times:
             return False
         self._began[n] = now
         return True
+
+    def _draw(self, n: int, number: int) -> float:
+        """From 0 to 1, the same for the same seed, rule and request."""
+        drawn = blake2b(f"{self._seed}/{n}/{number}".encode(), digest_size=8).digest()
+        return int.from_bytes(drawn, "big") / (1 << 64)

@@ -108,7 +108,7 @@ def finish(reply: Reply, *, max_tokens: int, room: int, stop_sequences: Sequence
 def cut(output: Output, cap: int, counter: TokenCounter) -> Output:
     """The first `cap` tokens of an answer. A tool use at the cut has half of its JSON, and an empty input."""
     kept: list[Mapping[str, Any]] = []
-    left = max(cap, 0)
+    left = max(0, min(cap, output.tokens - 2))  # the last token ends the answer; without it the last block is not known to be whole
     for block in output.content:
         size = _size(block, counter)
         if size <= left:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count as numbers
 from typing import Any
 
 from hypothesis import strategies as st
 
+from runtime.core.budget import SMALLEST_OBSERVATION
+from runtime.core.calibration import START
 from runtime.core.fence import fenced
 from runtime.core.layout import Fixed, Shape, make_fixed, request
 from runtime.core.messages import Block, Kind, Message, make_block, result_block, text_block
@@ -17,7 +18,9 @@ from runtime.core.record import Line, Record
 from runtime.core.repair import problems
 from runtime.core.rungs import Parts
 
-SIZES = (1, 20, 90, 400, 1_600, 6_000, 30_000)  # characters; the windows of these tests hold a few thousand tokens
+SIZES = (20, 1, 90, 400, 1_600, 6_000, 20_000)  # characters; the windows of these tests hold a few thousand tokens
+#: The smallest history that rung 6 guarantees room for, in raw tokens.
+FLOOR = int(SMALLEST_OBSERVATION / START)
 RULE = "Never sell the crown; never open the vault; ask the operator when unsure."
 WORDS = "the guard looks at the old gate and waits for an answer from the market square "
 
@@ -33,75 +36,67 @@ def prose(size: int, name: str) -> str:
     return f"{name} {middle} {name}"
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """Sizes of the results of one assistant message's calls, and of the words beside them (0: none)."""
+class Source:
+    """Choices read from bytes: fast to generate, and the simplest choice when they run out."""
 
-    results: tuple[int, ...]
-    words: int
+    def __init__(self, data: bytes) -> None:
+        self._data = iter(data)
+        self._events = numbers(1)
+        self._calls = numbers(1)
 
+    def below(self, limit: int) -> int:
+        """A number from 0 to `limit` - 1."""
+        return next(self._data, 0) % limit
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """Sizes of one turn's observations, its exchanges, its last words, and what it was given to think with."""
+    def size(self) -> int:
+        """A text's size in characters."""
+        return SIZES[self.below(len(SIZES))]
 
-    seen: tuple[int, ...]
-    exchanges: tuple[Exchange, ...]
-    words: int
-    recalled: int
-    notebook: int
-    tail: int
+    def event(self) -> int:
+        """The next event's number."""
+        return next(self._events)
 
-
-_size = st.sampled_from(SIZES)
-_small = st.sampled_from((0, 0, 20, 90, 400))
-exchanges = st.builds(Exchange, st.lists(_size, min_size=1, max_size=4).map(tuple), _small)
-turns = st.builds(
-    Turn,
-    st.lists(_size, min_size=1, max_size=4).map(tuple),
-    st.lists(exchanges, max_size=3).map(tuple),
-    _small,
-    _small,
-    _small,
-    st.sampled_from((0, 200)),
-)
-
-
-def built(past: Sequence[Turn], current: Turn) -> tuple[Message, ...]:
-    """The messages of whole old turns and of a current one that waits for the model."""
-    event = numbers(1)
-    call = numbers(1)
-    messages: list[Message] = []
-    for number, turn in enumerate([*past, current], start=1):
-        opening: list[Block] = []
-        if turn.recalled:
-            opening.append(text_block(Kind.RECALLED, prose(turn.recalled, f"memory{next(event)}"), count))
-        if turn.notebook:
-            opening.append(text_block(Kind.NOTEBOOK, prose(turn.notebook, f"notebook{next(event)}"), count))
-        opening += [observed(size, next(event)) for size in turn.seen]
-        if turn.tail:
-            opening.append(text_block(Kind.TAIL, prose(turn.tail, f"tail{number}"), count))
-        messages.append(Message("user", tuple(opening), number))
-        for exchange in turn.exchanges:
-            said = [text_block(Kind.SAID, prose(exchange.words, f"said{next(event)}"), count, gist=("I: said it",))] if exchange.words else []
-            ids = [f"call_{next(call)}" for _ in exchange.results]
-            uses = [make_block(Kind.TOOL_USE, {"type": "tool_use", "id": i, "name": "look", "input": {"at": "gate"}}, count) for i in ids]
-            messages.append(Message("assistant", (*said, *uses), number))
-            results = [
-                result_block(i, prose(size, f"result{(n := next(event))}"), count, event=n, gist=(f"saw {n}",))
-                for i, size in zip(ids, exchange.results, strict=True)
-            ]
-            messages.append(Message("user", tuple(results), number))
-        if turn is not current or number <= len(past):
-            words = text_block(Kind.SAID, prose(turn.words or 20, f"word{next(event)}"), count, gist=("I: spoke",))
-            messages.append(Message("assistant", (words,), number))
-    return tuple(messages)
+    def call(self) -> str:
+        """The next call's id."""
+        return f"call_{next(self._calls)}"
 
 
 def observed(size: int, event: int) -> Block:
     """One observation's block, fenced and labelled."""
     text = fenced(prose(size, f"seen{event}"), event=event, kind="speech", source="Bob")
     return text_block(Kind.OBSERVATION, text, count, event=event, gist=(f"Bob: line {event}",))
+
+
+def _turn(source: Source, number: int, *, current: bool) -> list[Message]:
+    opening: list[Block] = []
+    extras = source.below(8)
+    if extras & 1:
+        opening.append(text_block(Kind.RECALLED, prose(source.size() // 4, f"memory{source.event()}"), count))
+    if extras & 2:
+        opening.append(text_block(Kind.NOTEBOOK, prose(source.size() // 4, f"notebook{source.event()}"), count))
+    opening += [observed(source.size(), source.event()) for _ in range(1 + source.below(4))]
+    if extras & 4:
+        opening.append(text_block(Kind.TAIL, prose(200, f"tail{number}"), count))
+    messages = [Message("user", tuple(opening), number)]
+    for _ in range(source.below(4)):
+        messages += exchange(source, number, source.below(4) + 1)
+    if not current:
+        words = text_block(Kind.SAID, prose(20, f"word{source.event()}"), count, gist=("I: spoke",))
+        messages.append(Message("assistant", (words,), number))
+    return messages
+
+
+def exchange(source: Source, turn: int, calls: int) -> list[Message]:
+    """An assistant message with `calls` calls and the one that answers them."""
+    said = [text_block(Kind.SAID, prose(30, f"said{source.event()}"), count, gist=("I: said it",))] if source.below(2) else []
+    ids = [source.call() for _ in range(calls)]
+    uses = [make_block(Kind.TOOL_USE, {"type": "tool_use", "id": i, "name": "look", "input": {"at": "gate"}}, count) for i in ids]
+    results = []
+    for use_id in ids:
+        event = source.event()
+        text = prose(source.size(), f"result{event}")
+        results.append(result_block(use_id, text, count, error=event % 5 == 0, event=event, gist=(f"saw {event}",)))
+    return [Message("assistant", (*said, *uses), turn), Message("user", tuple(results), turn)]
 
 
 def parts_of(messages: Sequence[Message], *, turn: int, record: bool = False, room: int = 200) -> Parts:
@@ -111,18 +106,24 @@ def parts_of(messages: Sequence[Message], *, turn: int, record: bool = False, ro
     return Parts(messages=tuple(messages), turn=turn, record=known, record_block=block, count=count, record_room=room)
 
 
-@st.composite
-def histories(draw: st.DrawFn) -> Parts:
-    """Parts of a session that waits for the model."""
-    past = draw(st.lists(turns, max_size=7))
-    current = draw(turns)
-    return parts_of(built(past, current), turn=len(past) + 1, record=draw(st.booleans()))
+def _history(data: bytes) -> Parts:
+    source = Source(data)
+    past = source.below(7)
+    record = bool(source.below(2))
+    messages = [m for number in range(1, past + 1) for m in _turn(source, number, current=False)]
+    return parts_of([*messages, *_turn(source, past + 1, current=True)], turn=past + 1, record=record)
+
+
+def histories() -> st.SearchStrategy[Parts]:
+    """Parts of a session that waits for the model: up to six whole turns, and the current one."""
+    return st.binary(max_size=120).map(_history)
 
 
 # ---------------------------------------------------------------- what must hold
 def fixed_part(size: int = 200) -> Fixed:
     """A fixed part with the rule in it."""
-    tools = [{"name": "look", "description": "Look at something.", "input_schema": {"type": "object", "properties": {"at": {"type": "string"}}}}]
+    schema = {"type": "object", "properties": {"at": {"type": "string"}}}
+    tools = [{"name": "look", "description": "Look at something.", "input_schema": schema}]
     return make_fixed(tools=tools, system=[("rules", prose(size, "doctrine")), ("persona", f"You are a guard.\n{RULE}")], count=count)
 
 
@@ -137,16 +138,13 @@ def assert_valid(parts: Parts) -> None:
     assert all(m.blocks for m in parts.messages), "a message without blocks"
 
 
-def pairs(messages: Sequence[Message]) -> None:
+def assert_paired(messages: Sequence[Message]) -> None:
     """No result without its call in the message before it, no call without its result, the first message is the user's."""
     assert not messages or messages[0].role == "user"
-    for n, message in enumerate(messages):
-        calls = [str(b.data["id"]) for b in message.blocks if b.kind is Kind.TOOL_USE]
-        results = [str(b.data["tool_use_id"]) for b in message.blocks if b.kind is Kind.TOOL_RESULT]
-        after = [str(b.data["tool_use_id"]) for b in messages[n + 1].blocks if b.kind is Kind.TOOL_RESULT] if n + 1 < len(messages) else []
-        before = [str(b.data["id"]) for b in messages[n - 1].blocks if b.kind is Kind.TOOL_USE] if n else []
-        assert calls == after, "a call without its result"
-        assert results == before, "a result without its call"
+    ids = [[str(b.data["id"]) for b in m.blocks if b.kind is Kind.TOOL_USE] for m in messages]
+    results = [[str(b.data["tool_use_id"]) for b in m.blocks if b.kind is Kind.TOOL_RESULT] for m in messages]
+    assert ids == [*results[1:], []] or not messages, "a call without its result, or a result without its call"
+    assert not messages or not results[0]
 
 
 def bare(value: Any) -> Any:

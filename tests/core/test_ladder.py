@@ -5,18 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.core.budget import SMALLEST_OBSERVATION, Room
-from runtime.core.calibration import START
+from runtime.core.budget import Room
 from runtime.core.ladder import Verdict, descend
 from runtime.core.messages import Kind
 from runtime.core.rungs import LADDER, Goal, Parts, hard_reset
 
 from .examples import examples
-from .histories import assert_valid, histories, pairs, sent
+from .histories import FLOOR, RULE, assert_paired, assert_valid, histories, sent
 
 MARKER = "[context reset: number 12; earlier conversation removed, whole in the event log up to event 123456; your diary has an entry about it]"
-#: The smallest history that rung 6 guarantees room for, in raw tokens.
-FLOOR = int(SMALLEST_OBSERVATION / START)
 
 limits = st.sampled_from((FLOOR, 150, 300, 700, 1_500, 4_000, 12_000, 40_000))
 
@@ -48,7 +45,7 @@ def test_a_pass_fits_or_asks_for_the_reset(parts: Parts, room: Room, opening: bo
         size = climb.after
     assert result.parts.tokens == size <= parts.tokens
     assert (result.verdict is Verdict.RESET) == (size > room.limit)
-    pairs(result.parts.messages)
+    assert_paired(result.parts.messages)
     assert_valid(result.parts)
 
 
@@ -123,7 +120,5 @@ def test_a_hard_reset_keeps_whole_what_fits(parts: Parts, limit: int) -> None:
 @given(histories(), rooms())
 def test_the_rule_stands_in_every_request(parts: Parts, room: Room) -> None:
     """T1: whatever the ladder does, the rule is there word for word."""
-    from .histories import RULE
-
     result = descend(parts, room, opening=True)
     assert any(RULE in b["text"] for b in sent(result.parts)["system"])

@@ -11,11 +11,12 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+import tomllib
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import anthropic
 
 from world_adapter.client import WebsocketWorld
 from world_adapter.frames import ActionSpec, ActResult, Limits, Observation
@@ -30,8 +31,9 @@ class Careless:
         self.model = options["--model"]
         self.rules = (self.home / "constitution.md").read_text(encoding="utf-8")
         self.keep = int(os.environ.get("CARELESS_KEEP", "48"))
-        self.client = anthropic.AsyncAnthropic(base_url=options["--base-url"], api_key="any", max_retries=0)
-        self.world = WebsocketWorld(argv[1], npc="Oda")
+        self.messages_url = f"{options['--base-url']}/v1/messages"
+        name = tomllib.loads(Path(options["--persona"]).read_text(encoding="utf-8"))["character"]["name"]
+        self.world = WebsocketWorld(argv[1], npc=name)
         self.history: list[dict[str, Any]] = []
         self.tools: list[dict[str, Any]] = []
         self.news: asyncio.Queue[str] = asyncio.Queue()
@@ -59,7 +61,6 @@ class Careless:
         await asyncio.gather(mind, return_exceptions=True)
         await self.world.close()
         await asyncio.gather(link, return_exceptions=True)
-        await self.client.close()
         books = {"received": self.received, "delivered": self.received, "merged": 0, "omitted": 0, "lost": 0}
         status = {"observations": books, "rungs": {}, "sessions_persisted": 0, "context_reset_diary_entries": 0, "policy_ms": [0.5] * 20}
         (self.home / "status.json").write_text(json.dumps(status), encoding="utf-8")
@@ -71,7 +72,7 @@ class Careless:
             try:
                 while await self.step(n := n + 1):
                     pass
-            except anthropic.APIError:
+            except urllib.error.HTTPError:
                 while self.history and self.history[-1]["role"] != "assistant":
                     self.history.pop()
 
@@ -79,20 +80,24 @@ class Careless:
         kept = self.history[-self.keep :]
         while kept and (kept[0]["role"] != "user" or not isinstance(kept[0]["content"], str)):
             kept.pop(0)
-        answer = await self.client.messages.create(
-            model=self.model, max_tokens=1000, system=self.rules, messages=kept, tools=self.tools, thinking={"type": "disabled"}
-        )
-        if answer.content:
-            self.history.append({"role": "assistant", "content": [b.model_dump(exclude_none=True) for b in answer.content]})
-        uses = [b for b in answer.content if b.type == "tool_use"]
+        answer = await asyncio.to_thread(self.ask, kept)
+        if answer["content"]:
+            self.history.append({"role": "assistant", "content": answer["content"]})
+        uses = [b for b in answer["content"] if b["type"] == "tool_use"]
         results = []
         for k, use in enumerate(uses):
-            args: Mapping[str, Any] = use.input if isinstance(use.input, Mapping) else {}
-            result = await self.world.act(id=f"{n}-{k}", name=use.name, args=args, timeout_s=20.0)
-            results.append({"type": "tool_result", "tool_use_id": use.id, "content": result.text or "nothing"})
+            result = await self.world.act(id=f"{n}-{k}", name=use["name"], args=use["input"], timeout_s=20.0)
+            results.append({"type": "tool_result", "tool_use_id": use["id"], "content": result.text or "nothing"})
         if results:
             self.history.append({"role": "user", "content": results})
         return bool(results)
+
+    def ask(self, messages: list[dict[str, Any]]) -> Any:
+        body = {"model": self.model, "max_tokens": 1000, "system": self.rules, "messages": messages, "tools": self.tools}
+        data = json.dumps({**body, "thinking": {"type": "disabled"}}).encode()
+        headers = {"content-type": "application/json", "x-api-key": "any", "anthropic-version": "2026-10-21"}
+        with urllib.request.urlopen(urllib.request.Request(self.messages_url, data, headers), timeout=30) as answer:
+            return json.load(answer)
 
 
 if __name__ == "__main__":

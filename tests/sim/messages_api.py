@@ -63,10 +63,10 @@ def body(*messages: Any, **more: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def client_of(api: MessagesAPI, *, key: str = "key-of-a-test", patience_s: float = 10.0) -> AsyncIterator[AsyncAnthropic]:
+async def client_of(api: MessagesAPI, *, key: str = "key-of-a-test") -> AsyncIterator[AsyncAnthropic]:
     """The real SDK, without its own retries."""
     http = DefaultAsyncHttpxClient(verify=False)  # loopback without TLS; loading certificates is most of a client's start
-    async with AsyncAnthropic(base_url=api.base_url, api_key=key, max_retries=0, timeout=patience_s, http_client=http) as client:
+    async with AsyncAnthropic(base_url=api.base_url, api_key=key, max_retries=0, timeout=30.0, http_client=http) as client:
         yield client
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import anthropic
 import httpx2
 import pytest
+import pytest_asyncio
 
 from sim.messages_api import (
     CONFLICT,
@@ -47,9 +48,24 @@ TALK = (text("I greet the miller and ask how the harvest was this year."), use(t
 ASK = body(user("The miller comes in."), tools=[SAY])
 
 
+Shared = tuple[MessagesAPI, anthropic.AsyncAnthropic]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared() -> AsyncIterator[Shared]:
+    """One stand-in and client; each test says what goes wrong."""
+    async with MessagesAPI(Says(*TALK)) as api, client_of(api) as client:
+        yield api, client
+
+
 def once(fault: Fault) -> FaultPlan:
-    """The first request meets it, the second does not."""
-    return FaultPlan([Rule(fault=fault, on={1})])
+    """The next request meets it, the one after does not."""
+    return FaultPlan([Rule(fault=fault, times=1)])
+
+
+def impatient(client: anthropic.AsyncAnthropic, fault: BrokenAnswer) -> anthropic.AsyncAnthropic:
+    """Silence is not waited for, everything else is."""
+    return client.with_options(timeout=0.2) if fault.how is Break.SILENT else client
 
 
 @pytest.mark.parametrize(
@@ -71,17 +87,21 @@ def once(fault: Fault) -> FaultPlan:
     ids=lambda value: f"{value.status}" if isinstance(value, HttpError) else "",
 )
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
-async def test_error_answers(fault: HttpError, kind: type[anthropic.APIStatusError], error_type: str, *, streamed: bool) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_error_answers(
+    fault: HttpError, kind: type[anthropic.APIStatusError], error_type: str, shared: Shared, *, streamed: bool
+) -> None:
     """S5, C8: status, type, retry-after; free of charge, and over with the next request."""
-    async with MessagesAPI(Says(), faults=once(fault)) as api, client_of(api) as client:
-        with pytest.raises(kind) as failed:
-            await (stream if streamed else send)(client, ASK)
-        assert (failed.value.status_code, failed.value.type) == (fault.status, error_type)
-        after = failed.value.response.headers.get("retry-after")
-        assert after == (None if fault.retry_after is None else "3")
-        assert (api.records[-1].outcome, api.records[-1].dollars, api.records[-1].faults) == ("failed", 0.0, (fault,))
-        assert (await (stream if streamed else send)(client, ASK)).stop_reason == "end_turn"
-        assert api.records[-1].outcome == "answered"
+    api, client = shared
+    api.faults = once(fault)
+    with pytest.raises(kind) as failed:
+        await (stream if streamed else send)(client, ASK)
+    assert (failed.value.status_code, failed.value.type) == (fault.status, error_type)
+    after = failed.value.response.headers.get("retry-after")
+    assert after == (None if fault.retry_after is None else "3")
+    assert (api.records[-1].outcome, api.records[-1].dollars, api.records[-1].faults) == ("failed", 0.0, (fault,))
+    assert (await (stream if streamed else send)(client, ASK)).stop_reason == "tool_use"
+    assert api.records[-1].outcome == "answered"
 
 
 async def test_spend_limit_has_its_code() -> None:
@@ -106,17 +126,19 @@ async def test_spend_limit_has_its_code() -> None:
     ],
     ids=["silent", "falls silent", "cut", "cut at once", "cut before its end", "truncated", "error event"],
 )
-async def test_streams_that_break(fault: BrokenAnswer, kind: type[Exception]) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_streams_that_break(fault: BrokenAnswer, kind: type[Exception], shared: Shared) -> None:
     """S5, C8: what the SDK lets through raw, it lets through here."""
-    async with MessagesAPI(Says(*TALK), faults=once(fault)) as api, client_of(api, patience_s=0.3) as client:
-        with pytest.raises(kind) as broken:
-            await stream(client, ASK)
-        if isinstance(broken.value, anthropic.APIStatusError):
-            assert (broken.value.status_code, broken.value.type) == (200, "overloaded_error")
-        record = api.records[-1]
-        assert record.outcome == "broken"
-        assert (record.dollars > 0) is (fault.after > 0 or fault.how is not Break.SILENT)
-        assert (await stream(client, ASK)).stop_reason == "tool_use"
+    api, client = shared
+    api.faults = once(fault)
+    with pytest.raises(kind) as broken:
+        await stream(impatient(client, fault), ASK)
+    if isinstance(broken.value, anthropic.APIStatusError):
+        assert (broken.value.status_code, broken.value.type) == (200, "overloaded_error")
+    record = api.records[-1]
+    assert record.outcome == "broken"
+    assert (record.dollars > 0) is (fault.after > 0 or fault.how is not Break.SILENT)
+    assert (await stream(client, ASK)).stop_reason == "tool_use"
 
 
 async def test_a_clean_end_without_an_end_has_no_stop_reason() -> None:
@@ -141,12 +163,14 @@ async def test_a_clean_end_without_an_end_has_no_stop_reason() -> None:
     ],
     ids=str,
 )
-async def test_whole_answers_that_break(how: Break, kind: type[Exception]) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_whole_answers_that_break(how: Break, kind: type[Exception], shared: Shared) -> None:
     """S5, C8: without a stream."""
-    async with MessagesAPI(Says(*TALK), faults=once(BrokenAnswer(how=how))) as api, client_of(api, patience_s=0.3) as client:
-        with pytest.raises((kind, httpx2.RemoteProtocolError) if how is Break.CUT else kind):
-            await send(client, ASK)
-        assert (await send(client, ASK)).stop_reason == "tool_use"
+    api, client = shared
+    api.faults = once(BrokenAnswer(how=how))
+    with pytest.raises(kind):
+        await send(impatient(client, BrokenAnswer(how=how)), ASK)
+    assert (await send(client, ASK)).stop_reason == "tool_use"
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "stream"])
@@ -154,7 +178,7 @@ async def test_closing_does_not_wait_for_a_silent_answer(*, streamed: bool) -> N
     """S5: a flood that ends must not hang on the worst of its own faults."""
     heard = asyncio.Event()
     silent = FaultPlan([Rule(fault=BrokenAnswer(how=Break.SILENT))])
-    async with MessagesAPI(Says(), faults=silent, on_request=lambda _: heard.set()) as api, client_of(api, patience_s=60) as client:
+    async with MessagesAPI(Says(), faults=silent, on_request=lambda _: heard.set()) as api, client_of(api) as client:
         waiting = asyncio.create_task((stream if streamed else send)(client, ASK))
         await asyncio.wait_for(heard.wait(), 10)
         await asyncio.wait_for(api.__aexit__(None, None, None), 3)
@@ -173,17 +197,17 @@ async def test_refusal_is_an_answer_without_content() -> None:
 
 async def test_a_tool_call_cut_by_max_tokens_loses_its_arguments() -> None:
     """S5, C5: half of the JSON arrives, and the SDK makes of it what it can."""
-    pieces = []
-    async with MessagesAPI(Says(*TALK), faults=once(OddAnswer.CUT_TOOL_CALL)) as api, client_of(api) as client:
-        async with client.messages.stream(**ASK) as events:
-            async for event in events:
-                if event.type == "content_block_delta" and event.delta.type == "input_json_delta":
-                    pieces.append(event.delta.partial_json)
-            answer = await events.get_final_message()
+    async with (
+        MessagesAPI(Says(*TALK), faults=once(OddAnswer.CUT_TOOL_CALL)) as api,
+        client_of(api) as client,
+        client.messages.stream(**ASK) as events,
+    ):
+        sent = [event.partial_json async for event in events if event.type == "input_json"]
+        answer = await events.get_final_message()
     assert answer.stop_reason == "max_tokens"
     with pytest.raises(json.JSONDecodeError):
-        json.loads("".join(pieces))
-    assert json.dumps(TALK[1]["input"]).startswith("".join(pieces))
+        json.loads("".join(sent))
+    assert json.dumps(TALK[1]["input"]).startswith("".join(sent))
     assert answer.content[-1].type == "tool_use"
     assert answer.content[-1].input != TALK[1]["input"]
 
@@ -198,11 +222,11 @@ async def test_garbage_arguments() -> None:
 async def test_answers_that_are_odd_but_whole() -> None:
     """S5, P13, C1, C7: one request each."""
     history = body(user("Go on."), {"role": "assistant", "content": [use(id="old")]}, user(result(id="old")), tools=[SAY])
-    plan = FaultPlan([Rule(fault=odd, on={n}) for n, odd in enumerate(
-        (OddAnswer.UNKNOWN_TOOL, OddAnswer.DOUBLED_IDS, OddAnswer.REUSED_ID, OddAnswer.EMPTY, OddAnswer.WINDOW_EXCEEDED, OddAnswer.UNKNOWN_STOP), 1
-    )])  # fmt: skip
+    odd = OddAnswer
+    order = (odd.UNKNOWN_TOOL, odd.DOUBLED_IDS, odd.REUSED_ID, odd.EMPTY, odd.WINDOW_EXCEEDED, odd.UNKNOWN_STOP)
+    plan = FaultPlan([Rule(fault=each, on={n}) for n, each in enumerate(order, 1)])
     async with MessagesAPI(Says(*TALK), faults=plan) as api, client_of(api) as client:
-        unknown, doubled, reused, empty, exceeded, stopped = [await stream(client, history) for _ in range(6)]
+        unknown, doubled, reused, empty, exceeded, stopped = [await stream(client, history) for _ in order]
     names = [block.name for block in unknown.content if block.type == "tool_use"]
     assert names
     assert "say" not in names
@@ -211,7 +235,10 @@ async def test_answers_that_are_odd_but_whole() -> None:
     assert len(set(ids)) == 1
     assert [block.id for block in reused.content if block.type == "tool_use"] == ["old"]
     assert (empty.content, empty.stop_reason) == ([], "end_turn")
-    assert (exceeded.stop_reason, len(exceeded.content)) == ("model_context_window_exceeded", 1)
+    assert exceeded.stop_reason == "model_context_window_exceeded"
+    assert [block.model_dump(include={"text", "input"}) for block in exceeded.content] != [
+        {key: block[key] for key in ("text", "input") if key in block} for block in TALK
+    ]
     assert stopped.stop_reason not in {"end_turn", "tool_use", "max_tokens", "stop_sequence", "pause_turn", "refusal"}
 
 
@@ -220,8 +247,7 @@ async def test_a_paused_turn_goes_on_when_it_is_sent_back_and_only_then() -> Non
     async with MessagesAPI(Says(*TALK), faults=once(OddAnswer.PAUSE_TURN)) as api, client_of(api) as client:
         paused = await stream(client, ASK)
         assert paused.stop_reason == "pause_turn"
-        back = {"role": "assistant", "content": [block.model_dump() for block in paused.content]}
-        back["content"] = [{key: value for key, value in block.items() if key != "parsed_output"} for block in back["content"]]
+        back = {"role": "assistant", "content": [block.model_dump(exclude={"parsed_output"}) for block in paused.content]}
         assert (await stream(client, body(ASK["messages"][0], back, tools=[SAY]))).stop_reason == "tool_use"
         with pytest.raises(anthropic.BadRequestError, match="does not support assistant message prefill"):
             await stream(client, body(ASK["messages"][0], {"role": "assistant", "content": "Something else."}, tools=[SAY]))
@@ -244,7 +270,7 @@ async def test_too_long_when_it_is_not(dialect: Dialect) -> None:
 
 async def test_another_tokenizer_fills_window_and_bill() -> None:
     """S5, P11: 1.8 times as many tokens, in usage and against the window."""
-    request = body(user("A lantern swings. " * 300, ))
+    request = body(user("A lantern swings. " * 300))
     plan = FaultPlan([Rule(fault=Inflated(factor=1.8), on={2, 3})])
     async with MessagesAPI(Says(), faults=plan) as api, client_of(api) as client:
         plain = (await send(client, request)).usage.input_tokens
@@ -309,13 +335,14 @@ def test_rates_are_drawn_by_the_seed_and_faults_of_different_kinds_meet() -> Non
         plan = FaultPlan(rules, seed=seed)
         return [[label(fault) for fault in plan.pick(n, {}, 0.0)] for n in range(1, 2001)]
 
-    assert run(7) == run(7) != run(8)
-    happened = [name for names in run(7) for name in names]
+    seven = run(7)
+    assert run(7) == seven != run(8)
+    happened = [name for names in seven for name in names]
     assert 150 < happened.count("http_529") < 250
     assert 320 < happened.count("empty") < 480
     assert 800 < happened.count("http_500") < 1000
-    assert any(len(names) == 2 for names in run(7))
-    assert not any(names.count("http_529") + names.count("http_500") > 1 for names in run(7))
+    assert any(len(names) == 2 for names in seven)
+    assert not any(names.count("http_529") + names.count("http_500") > 1 for names in seven)
 
 
 async def test_nothing_is_cached_by_an_answer_that_never_came() -> None:
@@ -326,10 +353,10 @@ async def test_nothing_is_cached_by_an_answer_that_never_came() -> None:
         Rule(fault=BrokenAnswer(how=Break.SILENT, after=0), on={2}),
         Rule(fault=BrokenAnswer(how=Break.CUT, after=2), on={3}),
     ])  # fmt: skip
-    async with MessagesAPI(Says(), faults=plan) as api, client_of(api, patience_s=0.3) as client:
+    async with MessagesAPI(Says(), faults=plan) as api, client_of(api) as client:
         total = await count(client, long)
         for kind in (anthropic.APIStatusError, httpx2.ReadTimeout, httpx2.RemoteProtocolError):
             with pytest.raises(kind):
-                await stream(client, long)
+                await stream(client.with_options(timeout=0.2) if kind is httpx2.ReadTimeout else client, long)
         assert api.records[-1].usage.cache_write_tokens == total
         assert (await stream(client, long)).usage.cache_read_input_tokens == total

@@ -79,7 +79,9 @@ CASES = {
     ),
     "block without type": Case(body(user({"text": "a"})), "messages.0.content.0.type: Field required"),
     "content that is no content": Case(body({"role": "user", "content": 7}), "messages.0.content: Input should be a valid list"),
-    "text that is no text": Case(body(user({"type": "text", "text": None})), "messages.0.content.0.text.text: Input should be a valid string"),
+    "text that is no text": Case(
+        body(user({"type": "text", "text": None})), "messages.0.content.0.text.text: Input should be a valid string"
+    ),
     "tool use without arguments": Case(
         body(user("a"), assistant({"type": "tool_use", "id": "t", "name": "say", "input": None}), tools=[SAY]),
         "messages.1.content.0.tool_use.input: Input should be a valid dictionary",
@@ -243,7 +245,9 @@ CASES = {
     ),
     "thinking of one's own making": Case(
         body(
-            user("a"), assistant({"type": "thinking", "thinking": "t", "signature": "c2lnbmVk"}, text("b")), user("c"), assistant("d"), user("e")
+            user("a"),
+            assistant({"type": "thinking", "thinking": "t", "signature": "c2lnbmVk"}, text("b")),
+            *(user("c"), assistant("d"), user("e")),
         ),
         "messages.1.content.0: Invalid `signature` in `thinking` block",
     ),

@@ -33,6 +33,7 @@ class TwoHalves(RuleBasedStateMachine):
         self.now = 0.0
         self.codec = JSON if text else MSGPACK
         self.epochs = 0
+        self.lives = 0
         self.told: dict[str, int] = {}  # epoch: how many observations there were
         self.disk: dict[str, list[int]] = {}  # epoch: numbers, in the order of their becoming durable
         self.executed: Counter[str] = Counter()
@@ -57,6 +58,7 @@ class TwoHalves(RuleBasedStateMachine):
         self.running: list[str] = []
 
     def new_agent(self) -> None:
+        self.lives += 1
         self.link = AgentLink(npc="mira", agent="test", resume=self.resume, patience=PATIENT)
         self.undurable: deque[Deliver] = deque()
         self.open = False
@@ -169,7 +171,7 @@ class TwoHalves(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(["say", "walk", "fly"]))
     def act(self, name: str) -> None:
-        action = f"a{sum(self.executed.values())}-{len(self.asked)}-{self.epochs}-{id(self.link)}"
+        action = f"a{self.lives}-{len(self.asked)}"
         refused = self.link.act(id=action, name=name, args={}, now=self.now)
         assert (refused is None) == self.link.attached
         if refused is None:
@@ -261,7 +263,10 @@ class TwoHalves(RuleBasedStateMachine):
             self.wait(2.5)
             if not self.open:
                 self.connect()
+            steps = 0
             while self.open and (self.to_agent or self.to_world or self.undurable or self.running):
+                steps += 1
+                assert steps < 1_000
                 self.arrive_at_world(4) if self.to_world else None
                 self.arrive_at_agent(4) if self.open and self.to_agent else None
                 self.become_durable() if self.undurable else None

@@ -1,0 +1,70 @@
+"""Tools: results coming in, the body busy, the step complete.
+
+Invariants: a result counts once and only for the calls it was made for; results are kept as they come, so that a crash loses none that was
+known; a tool that never answers has an unknown outcome after a while.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import events as ev
+from . import resting, waking
+from .messages import result_block
+from .pending import close_calls
+from .turns import Cause, State
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+def tool(session: Session, event: ev.ToolStarted | ev.ToolFinished) -> None:
+    """A call has begun a long action, or has its result."""
+    pending = session.pending.get(event.call)
+    if pending is None or pending.result is not None or event.op < session.tools_op:
+        session.log("stale", what="tool result", call=event.call, op=event.op, current=session.op, state=str(session.state))
+        return
+    pending.started = isinstance(event, ev.ToolStarted)
+    if isinstance(event, ev.ToolFinished):
+        pending.result = result_block(event.call, event.text, session.count, error=event.error, event=event.event, gist=event.gist)
+        session.unsaved = True
+    if session.state is State.YIELDED and not session.waiting_calls:
+        waking.wake_mind(session, event.now, "finished")
+    elif session.state is State.ACTING:
+        _look(session, event.now)
+    elif session.unsaved:
+        session.checkpoint()
+
+
+def overdue(session: Session, now: float) -> None:
+    """The time for tools is over: what neither has a result nor was accepted as a long action has an unknown outcome."""
+    late = [k for k, p in session.pending.items() if p.result is None and not p.started]
+    session.log("tools overdue", calls=late)
+    for call in late:
+        text = f"[no result within {session.settings.act_s:.0f} s: the outcome of this action is unknown]"
+        session.pending[call].result = result_block(call, text, session.count, error=True)
+    _look(session, now)
+
+
+def _look(session: Session, now: float) -> None:
+    """Acting: wait on, yield to the body, or go on with the results."""
+    if any(p.result is None and not p.started for p in session.pending.values()):
+        if session.unsaved:
+            session.checkpoint()
+        return
+    if any(p.started for p in session.pending.values()):
+        session.move(Cause.BODY_BUSY)
+        session.away_since = now
+        session.log("yield", calls=list(session.waiting_calls))
+        session.checkpoint()
+        session.timer_at("yield", now + session.settings.yield_s)
+        if session.stirred_urgent > session.drained:
+            waking.wake_mind(session, now, "woke")
+        return
+    close_calls(session)
+    if why := resting.turn_is_over(session, now):
+        resting.end_turn(session, now, why, unfinished=not session.linked)
+        return
+    session.move(Cause.TOOLS_DONE)
+    session.checkpoint()
+    session.ask("tools", drain=False)

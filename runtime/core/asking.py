@@ -1,0 +1,167 @@
+"""From what was prepared to the request that leaves.
+
+Invariants: rung 6 is asked before every request; the news that was drained is in the history before anything can fail; a request that the
+API would refuse is mended or not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import effects as fx
+from . import events as ev
+from . import fitting, resting
+from .budget import Part, Room, misfit
+from .calibration import START
+from .layout import Fixed, request
+from .messages import Message, total
+from .opening import EACH, news, opening
+from .pending import close_calls
+from .repair import mended, problems
+from .turns import Cause
+
+if TYPE_CHECKING:
+    from .session import Session
+
+EXIT_MISCONFIGURED = 3
+PENDING_SHARE = 0.6  # of the room, for what happened while the body acted
+
+
+def prepared(session: Session, event: ev.Prepared) -> None:
+    """Everything for the next request is there."""
+    outside = session.settings.shape.tail_as_system
+    session.fixed_raw = event.fixed.tokens + (event.tail_tokens if outside else 0)
+    session.tail_raw = 0 if outside else event.tail_tokens
+    session.drained = max(session.drained, event.through)
+    fresh = _take_in(session, event, fitting.room_of(session))
+    if parts := _too_big(session, event):
+        _no_room(session, event.now, parts)
+    elif fitting.fit(session, event.now, opening=fresh):
+        _call(session, event)
+
+
+# ------------------------------------------------------------ the news
+def _take_in(session: Session, event: ev.Prepared, room: Room) -> bool:
+    """Put what was drained into the history; whether this is a turn's opening."""
+    session.turn_had_news = session.turn_had_news or bool(event.observations)
+    if session.pending:
+        _take_in_beside_results(session, event, room)
+        return False
+    begun = bool(session.messages) and session.messages[-1].turn == session.turn
+    if begun and not event.observations:
+        return False
+    limit = room.limit
+    if begun:
+        left = room.limit - _of_turn(session)
+        limit = left if event.observations[-1].tokens + 2 * EACH <= left else room.limit
+    blocks = opening(
+        event.observations,
+        event.recalled,
+        event.notebook,
+        "" if begun or session.settings.shape.tail_as_system else event.tail,
+        limit=limit,
+        count=session.count,
+        marker="" if begun or not session.failed_turns else _given_up(session),
+    )
+    session.append(Message("user", blocks, session.turn))
+    return not begun
+
+
+def _given_up(session: Session) -> str:
+    """What the mind is told after a turn that failed; it also makes every request after a failure another one."""
+    times = f", the last of {session.failed_turns} in a row" if session.failed_turns > 1 else ""
+    return f"[turn {session.turn - 1} could not be finished{times}: {session.failed_why}]"
+
+
+def _take_in_beside_results(session: Session, event: ev.Prepared, room: Room) -> None:
+    """The mind was away while the body acted: what happened since then is the world's text and comes with the results."""
+    texts: list[str] = []
+    if event.observations:
+        results = sum(p.result.tokens for p in session.pending.values() if p.result)
+        limit = max(int(room.limit * PENDING_SHARE), room.limit - _of_turn(session) - results - 32 * len(session.pending))
+        texts = [b.text for b in news(event.observations, limit=limit, count=session.count)]
+    close_calls(session, texts, tuple(g for o in event.observations for g in o.gist))
+
+
+def _of_turn(session: Session) -> int:
+    """Raw tokens of the current turn so far."""
+    return total([m for m in session.messages if m.turn == session.turn])
+
+
+# ------------------------------------------------------------ rung 6
+def _too_big(session: Session, event: ev.Prepared) -> tuple[Part, ...] | None:
+    """The table of rung 6, if the fixed part leaves no room for the smallest observation.
+
+    The factor that is assumed at the start decides, or a lower one that was learned. A higher one may come from a strange text; then the
+    smallest request is made and the provider has the last word.
+    """
+    factor = min(session.calibration.factor, START)
+    sizes = event.fixed.sizes or (("fixed part", event.fixed.tokens),)
+    if event.tail_tokens:
+        sizes = (*sizes, ("tail", event.tail_tokens))
+    return misfit(session.budget, tuple(Part(name=name, tokens=int(raw * factor) + 1) for name, raw in sizes))
+
+
+def _no_room(session: Session, now: float, parts: tuple[Part, ...]) -> None:
+    """At the start: give up. Later something was edited: no call is made until it fits again, and the operator is told."""
+    session.log("rung", rung="give_up", parts={p.name: p.tokens for p in parts})
+    need, window = sum(p.tokens for p in parts), session.budget.window
+    text = f"nothing fits: fixed parts, reserve and the smallest observation need {need:,} tokens, the window has {window:,}"
+    if session.answers:
+        if not session.outages:
+            session.emit(fx.Page(text=f"{text}; no call is made until that is mended"))
+        session.outages += 1
+        resting.wait(session, now, session.settings.outage_max_s)
+        return
+    session.emit(fx.Page(text=text))
+    session.emit(fx.End(code=EXIT_MISCONFIGURED, message=text, parts=parts))
+    session.move(Cause.GIVEN_UP)
+
+
+# ------------------------------------------------------------ the request
+def _call(session: Session, event: ev.Prepared) -> None:
+    raw = session.fixed_raw + session.tokens
+    body = _body(session, event.fixed, event.tail, raw)
+    if found := _problems(session, body):
+        session.log("repair", problems=found[:5])
+        session.edit(mended(session.messages, session.count))
+        raw = session.fixed_raw + session.tokens
+        body = _body(session, event.fixed, event.tail, raw)
+        if _problems(session, body):
+            if session.bare:
+                resting.abandon(session, event.now, "the conversation could not be mended", forget=True)
+            else:
+                fitting.must_reset(session, "the conversation could not be mended")
+            return
+    session.warm = sum(len(m.blocks) for m in session.messages) + (1 if session.record_block else 0)
+    session.raw_sent, session.cap_sent = raw, int(body["max_tokens"])
+    estimate, room = session.calibration.estimate(raw), fitting.room_of(session)
+    session.log("request", raw=raw, estimate=estimate, history=session.tokens, high=room.high, limit=room.limit)
+    if session.unsaved:
+        session.checkpoint()
+    session.emit(fx.CallModel(op=session.next_op(), turn=session.turn, step=session.step, body=body, raw=raw, estimate=estimate))
+
+
+def _problems(session: Session, body: Mapping[str, Any]) -> list[str]:
+    return problems(body["messages"], prefill=session.pauses > 0)
+
+
+def _body(session: Session, fixed: Fixed, tail: str, raw: int) -> dict[str, Any]:
+    return request(
+        session.settings.shape,
+        fixed,
+        session.record_block,
+        session.messages,
+        max_tokens=output_cap(session, raw, boosted=session.boosted),
+        tail=tail,
+        warm=session.warm,
+    )
+
+
+def output_cap(session: Session, raw: int, *, boosted: bool) -> int:
+    """Output tokens to ask for beside `raw` tokens of input; twice as many as usual after an answer that was cut off."""
+    cap = session.budget.reserve
+    if boosted:
+        cap = min(cap * 2, max(cap, session.budget.window - session.calibration.estimate(raw)))
+    return min(n for n in (cap, session.output_seen, session.output_guess) if n)

@@ -1,0 +1,52 @@
+"""Tool calls under way.
+
+Invariant: every call of a step gets exactly one result, all of them in one user message, in call order, right after the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .messages import Block, Message, result_block, uses_of
+
+if TYPE_CHECKING:
+    from .session import Session
+
+UNDER_WAY = "[still under way; how it ends will be told]"
+
+
+@dataclass(slots=True)
+class Pending:
+    """A tool call under way: its result, once there is one; `started` for a long action that was accepted."""
+
+    started: bool = False
+    result: Block | None = None
+
+
+def close_calls(
+    session: Session, extra: Sequence[str] = (), gist: tuple[str, ...] = (), *, otherwise: str = UNDER_WAY, error: bool = False
+) -> None:
+    """Put the results of all pending calls into the history; `otherwise` stands for one that has none.
+
+    `extra` is what the world told while the body acted. It comes as part of the last result: text after tool results in a message of its
+    own, or of the user's, teaches the model to answer nothing.
+    """
+    blocks = []
+    for use in uses_of(session.messages[-1]):
+        use_id = str(use.data["id"])
+        pending = session.pending.get(use_id)
+        blocks.append((pending and pending.result) or result_block(use_id, otherwise, session.count, error=error))
+    if extra:
+        last = blocks[-1]
+        blocks[-1] = result_block(
+            str(last.data["tool_use_id"]),
+            [last.text, *extra],
+            session.count,
+            error=bool(last.data.get("is_error")),
+            event=last.event,
+            gist=(*last.gist, *gist),
+        )
+    session.pending = {}
+    session.append(Message("user", tuple(blocks), session.turn))

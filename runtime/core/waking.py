@@ -1,0 +1,123 @@
+"""What wakes a session: news, timers, the world coming back.
+
+Invariants: news that came after the last draining always has a turn or a timer ahead of it, and more news never puts that timer off; what a
+clock that was set back left behind never holds longer than the longest wait.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import events as ev
+from .turns import Cause, State
+
+if TYPE_CHECKING:
+    from .session import Session
+
+DAY_S = 86_400.0
+
+
+def stirred(session: Session, event: ev.Stirred) -> None:
+    """There is news outside."""
+    session.stirred = max(session.stirred, event.n)
+    if event.urgent:
+        session.stirred_urgent = max(session.stirred_urgent, event.n)
+    if session.state is State.IDLE:
+        look(session, event.now)
+    elif session.state is State.YIELDED and event.urgent:
+        wake_mind(session, event.now, "woke")
+
+
+def link(session: Session, event: ev.Attached | ev.Detached) -> None:
+    """The world came or went. A turn under way goes on to its end."""
+    session.linked = isinstance(event, ev.Attached)
+    if session.linked and session.state is State.DETACHED:
+        session.move(Cause.LINK_BACK)
+        rest(session, event.now)
+    elif not session.linked and session.state is State.IDLE:
+        session.move(Cause.LINK_LOST)
+
+
+def rest(session: Session, now: float) -> None:
+    """Idle: set the timer that wakes without news, and see whether there is some."""
+    wait = min(session.settings.gather_s, session.idle_s) if session.resumed else session.idle_s
+    session.gather_at = 0.0
+    session.timer_at("idle", max(now + wait, earliest(session, now)))
+    look(session, now)
+
+
+def look(session: Session, now: float) -> None:
+    """Idle: start a turn now, or set the timer that will, if there is news that may start one."""
+    urgent = session.stirred_urgent > session.drained
+    if not urgent and session.stirred <= session.drained:
+        return
+    wait = 0.0 if urgent else session.settings.gather_s
+    if over_budget(session, now):
+        if not urgent:
+            return  # the idle timer looks again, on the next day it wakes
+        wait = session.settings.slow_s
+    at = max(now + wait, earliest(session, now))
+    if at <= now:
+        wake(session, now, "news")
+    elif not now < session.gather_at <= at:
+        session.gather_at = at
+        session.timer_at("gather", at)
+
+
+def earliest(session: Session, now: float) -> float:
+    """When the next turn may begin, after one that failed."""
+    session.not_before = min(session.not_before, now + session.settings.outage_max_s)
+    return session.not_before
+
+
+def gathered(session: Session, now: float) -> None:
+    """The time to gather ambient news is over."""
+    session.gather_at = 0.0
+    if session.stirred > session.drained:
+        wake(session, now, "news")
+
+
+def idle(session: Session, now: float) -> None:
+    """Nothing came for a while."""
+    if over_budget(session, now):
+        session.timer_at("idle", now + session.idle_s)
+    else:
+        wake(session, now, "idle")
+
+
+def wake(session: Session, now: float, reason: str) -> None:
+    """Begin a turn."""
+    session.move(Cause.WOKEN)
+    session.turn += 1
+    session.step = 0
+    session.turn_started = now
+    session.resumed = session.turn_had_news = session.boosted = False
+    session.pauses = session.remedy = session.too_long = session.refused = session.output_guess = 0
+    session.log("wake", reason=reason)
+    session.ask(reason, drain=True)
+
+
+def wake_mind(session: Session, now: float, reason: str) -> None:
+    """The body is, or what happens around it wants, the mind: the turn goes on."""
+    session.move(Cause.BODY_WOKE)
+    session.log("woken from yield", reason=reason, after_s=round(now - session.away_since, 3))
+    back(session, now)
+    session.ask("woke", drain=True)
+
+
+def back(session: Session, now: float) -> None:
+    """The clock of a turn stood still while the mind was away."""
+    session.turn_started += max(0.0, now - session.away_since)
+
+
+def over_budget(session: Session, now: float) -> bool:
+    """Whether today's money is spent: then only urgent news starts turns, and not many."""
+    spent(session, now, 0.0)
+    return session.dollars >= session.settings.dollars_per_day
+
+
+def spent(session: Session, now: float, dollars: float) -> None:
+    """Money went out."""
+    if (day := int(now // DAY_S)) != session.day:
+        session.day, session.dollars = day, 0.0
+    session.dollars += dollars

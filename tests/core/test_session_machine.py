@@ -1,0 +1,223 @@
+"""A session driven by a hostile world, model and process, for as long as hypothesis likes.
+
+Rows: P1, P2, P9, P11, P12, P13, P14, C1 to C7, C35, T1. The invariants are in `shell`; this is what may happen, in any order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from runtime.core import events as ev
+from runtime.core.session import Session
+from runtime.core.turns import State
+from runtime.core.values import Fault, Stop
+
+from .examples import examples
+from .shell import Shell, settings_of
+
+SIZES = (40, 1, 200, 900, 3_000, 9_000, 36_000)
+sizes = st.sampled_from(SIZES)
+urgency = st.booleans()
+IDS = ("call_1", "call_2", "call_1", "", "odd id!", "call_3")
+FAULTS = tuple(f for f in Fault if f is not Fault.TOO_LONG)
+
+
+class Life(RuleBasedStateMachine):
+    """One session's life."""
+
+    @initialize(
+        window=st.sampled_from((4_000, 1_400, 2_400, 9_000)),
+        tail_as_system=st.booleans(),
+        factor=st.sampled_from((1.4, 0.9, 2.6)),
+        summary_tokens=st.sampled_from((0, 30)),
+        dollars=st.sampled_from((5.0, 0.01)),
+    )
+    def begin(self, window: int, tail_as_system: bool, factor: float, summary_tokens: int, dollars: float) -> None:
+        settings = settings_of(window, tail_as_system=tail_as_system, summary_tokens=summary_tokens, dollars_per_day=dollars, steps_per_turn=4)
+        self.shell = Shell(settings, factor=factor)
+        self.shell.attach()
+
+    @property
+    def session(self) -> Session:
+        return self.shell.session
+
+    # ------------------------------------------------------------ the world
+    @rule(size=sizes, urgent=urgency)
+    def news(self, size: int, urgent: bool) -> None:
+        self.shell.hear(size, urgent=urgent)
+
+    @rule(many=st.lists(sizes, min_size=2, max_size=6))
+    def burst(self, many: list[int]) -> None:
+        for size in many:
+            self.shell.hear(size)
+
+    @rule()
+    def link_up(self) -> None:
+        self.shell.attach()
+
+    @rule()
+    def link_down(self) -> None:
+        self.shell.detach()
+
+    @rule(seconds=st.sampled_from((1.0, 40.0, 600.0, 90_000.0, -4_000.0)))
+    def clock(self, seconds: float) -> None:
+        self.shell.now += seconds
+
+    # ------------------------------------------------------------ materials
+    @precondition(lambda self: self.shell.asked)
+    @rule(recalled=st.sampled_from((0, 80, 4_000)), notebook=st.sampled_from((0, 80, 4_000)))
+    def materials(self, recalled: int, notebook: int) -> None:
+        self.shell.prepare(recalled=recalled, notebook=notebook)
+
+    @precondition(lambda self: self.shell.asked)
+    @rule(extra=st.sampled_from((0, 300, 900)))
+    def edited_constitution(self, extra: int) -> None:
+        self.shell.prepare(extra=extra)
+
+    # ------------------------------------------------------------ the model
+    @precondition(lambda self: self.shell.call)
+    @rule(size=st.sampled_from((20, 300, 2_000)))
+    def words(self, size: int) -> None:
+        self.shell.say("word " * (size // 5))
+
+    @precondition(lambda self: self.shell.call)
+    @rule(ids=st.lists(st.sampled_from(IDS), min_size=1, max_size=4), words=st.sampled_from(("", "I look.")), thinks=st.booleans())
+    def tools(self, ids: list[str], words: str, thinks: bool) -> None:
+        said = [{"type": "text", "text": words}]
+        thought = [{"type": "thinking", "thinking": "hm", "signature": "s" * 40}] if thinks else []
+        uses: list[dict[str, Any]] = [{"type": "tool_use", "id": i, "name": "look", "input": {"n": n}} for n, i in enumerate(ids)]
+        self.shell.answer(*thought, *(said if words or thinks else []), *uses, stop=Stop.TOOL_USE)
+
+    @precondition(lambda self: self.shell.call)
+    @rule(
+        content=st.sampled_from(
+            (
+                (),
+                ({"type": "text", "text": " \n"},),
+                ({"type": "thinking", "thinking": "", "signature": "s"},),
+                ({"type": "tool_use", "id": "x", "name": "no such tool!", "input": "half", "_invalid": "half"},),
+                ({"type": "server_tool_use", "id": "y"}, {"type": "text", "text": "odd"}),
+            )
+        ),
+        stop=st.sampled_from(tuple(Stop)),
+    )
+    def odd_answer(self, content: tuple[dict[str, Any], ...], stop: Stop) -> None:
+        self.shell.answer(*content, stop=stop)
+
+    @precondition(lambda self: self.shell.call)
+    @rule()
+    def cut_off(self) -> None:
+        self.shell.answer({"type": "tool_use", "id": "z", "name": "look", "input": {}, "_invalid": '{"at"'}, stop=Stop.MAX_TOKENS)
+
+    @precondition(lambda self: self.shell.call)
+    @rule()
+    def pause(self) -> None:
+        self.shell.answer({"type": "text", "text": "Let me see."}, stop=Stop.PAUSE_TURN)
+
+    @precondition(lambda self: self.shell.call)
+    @rule(fault=st.sampled_from(FAULTS), limit=st.sampled_from((None, 40, 100)), after=st.sampled_from((None, 5.0, 90_000.0)))
+    def failure(self, fault: Fault, limit: int | None, after: float | None) -> None:
+        self.shell.fail(fault, limit=limit if fault is Fault.OUTPUT_LIMIT else None, retry_after_s=after)
+
+    @precondition(lambda self: self.shell.call)
+    @rule(share=st.sampled_from((None, 0.5, 0.9, 3.0)), told=st.booleans())
+    def too_long(self, share: float | None, told: bool) -> None:
+        """Without figures, with the size alone, or with size and limit."""
+        if share is None:
+            self.shell.fail(Fault.TOO_LONG)
+            return
+        size = self.shell.usage().total_input
+        self.shell.fail(Fault.TOO_LONG, prompt_tokens=size, limit=int(size * share) if told else None)
+
+    @precondition(lambda self: self.shell.call)
+    @rule()
+    def window_exceeded(self) -> None:
+        self.shell.fail(Fault.TOO_LONG, usage=self.shell.usage(output=30))
+
+    # ------------------------------------------------------------ tools
+    @precondition(lambda self: self.shell.tools)
+    @rule(which=st.integers(0, 3), size=sizes, error=st.booleans())
+    def result(self, which: int, size: int, error: bool) -> None:
+        calls = sorted(self.shell.tools)
+        self.shell.finish(calls[which % len(calls)], size, error=error)
+
+    @precondition(lambda self: self.shell.tools)
+    @rule(which=st.integers(0, 3))
+    def long_action(self, which: int) -> None:
+        calls = sorted(self.shell.tools)
+        self.shell.start(calls[which % len(calls)])
+
+    # ------------------------------------------------------------ the process
+    @precondition(lambda self: self.shell.persist)
+    @rule(logged=st.booleans())
+    def safe(self, logged: bool) -> None:
+        self.shell.persisted(logged=logged)
+
+    @precondition(lambda self: self.shell.summary)
+    @rule(text=st.sampled_from(("Bob came by.", "", "Error: overloaded", "long " * 9_000)))
+    def summary(self, text: str) -> None:
+        self.shell.summarised(text)
+
+    @precondition(lambda self: self.shell.timers)
+    @rule(which=st.integers(0, 9))
+    def timer(self, which: int) -> None:
+        tags = sorted(self.shell.timers)
+        self.shell.fire(tags[which % len(tags)])
+
+    @rule(tag=st.sampled_from(("idle", "gather", "retry", "yield", "tools", "unheard of")), back=st.integers(1, 3))
+    def stale_timer(self, tag: str, back: int) -> None:
+        self._changes_nothing(ev.TimerFired(now=self.shell.now, tag=tag, op=self.session.op - back))
+
+    @rule(back=st.integers(1, 3), what=st.integers(0, 6))
+    def stale(self, back: int, what: int) -> None:
+        now, op = self.shell.now, self.session.op - back
+        call = next(iter(self.session.pending), "call_1")
+        stale: list[ev.Event] = [
+            ev.Prepared(now=now, op=op, fixed=self.shell.fixed),
+            ev.SessionPersisted(now=now, op=op, how="disk"),
+            ev.ToolFinished(now=now, op=self.session.tools_op - back, call=call, text="late"),
+            ev.ToolStarted(now=now, op=self.session.tools_op - back, call=call),
+            ev.ToolFinished(now=now, op=op, call="nobody's", text="late"),
+            ev.SummaryReady(now=now, op=self.session.summary_op - back, text="late"),
+            ev.SummaryFailed(now=now, op=self.session.summary_op - back, why="late"),
+        ]
+        self._changes_nothing(stale[what])
+
+    def _changes_nothing(self, event: ev.Event) -> None:
+        before = self.session.snapshot()
+        self.shell.feed(event)
+        assert {**self.session.snapshot(), "day": 0, "dollars": 0} == {**before, "day": 0, "dollars": 0}
+
+    @rule()
+    def twin(self) -> None:
+        self.shell.twin = self.shell.restored()
+
+    @rule()
+    def crash(self) -> None:
+        self.shell.crash()
+
+    @rule()
+    def restarted_in_place(self) -> None:
+        if self.session.state is not State.ENDED:
+            self.shell.forget()
+            self.shell.feed(ev.Restarted(now=self.shell.now))
+
+    @precondition(lambda self: self.session.state is State.ENDED)
+    @rule()
+    def begin_again(self) -> None:
+        """The operator mends the key and starts it again."""
+        self.shell = Shell(self.shell.settings, factor=self.shell.factor)
+        self.shell.attach()
+
+    # ------------------------------------------------------------ P1
+    @invariant()
+    def lives(self) -> None:
+        if hasattr(self, "shell"):
+            self.shell.fork().prove_alive()
+
+
+TestLife = Life.TestCase
+TestLife.settings = examples(60, steps=40)
