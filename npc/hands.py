@@ -6,6 +6,7 @@ an action's end reaches whoever waits for it, once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -20,6 +21,9 @@ ACT_TIMEOUT_S = 30.0
 #: How many of the newest intents are looked at for actions whose end was never told.
 OPEN_INTENTS = 500
 
+#: Words in parentheses are thoughts, by the doctrine.
+_THOUGHT = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+
 Tell = Callable[..., None]
 
 
@@ -33,6 +37,7 @@ class Hands:
         self.identity = ""
         self._journal, self._world, self._durable, self._tell, self._say = journal, world, durable, tell, say
         self._calls: dict[str, str] = {}  # action id -> call id
+        self._spoke_in = -1  # the newest turn with words aloud
 
     def offer(self, actions: tuple[ActionSpec, ...]) -> None:
         """The world's list of actions is replaced."""
@@ -55,9 +60,10 @@ class Hands:
         return await self._act(action, call, turn=turn)
 
     async def say(self, text: str, *, turn: int) -> None:
-        """Speak plain words aloud, if the world has an action for it."""
+        """Speak plain words aloud, for a model that ignores tools: not after it has spoken by the action, and not its thoughts."""
         action = self.toolbox.actions.get(self._say)
-        if action is None or not text.strip():
+        text = _THOUGHT.sub("", text)
+        if action is None or not text.strip() or self._spoke_in == turn:
             return
         argument = next(iter(action.schema.get("properties") or {"text": {}}), "text")
         await self._act(action, Call(id=f"plain-{turn}", name=action.name, arguments={argument: text.strip()}), turn=turn)
@@ -78,6 +84,7 @@ class Hands:
         result = result_of(answer)
         words = next((v for v in call.arguments.values() if isinstance(v, str) and v.strip()), "")
         if action.name == self._say and words and not result.error:
+            self._spoke_in = turn
             # Own words aloud are kept when the turn is compacted.
             return Result(text=result.text, gist=(f"I said: {' '.join(words.split())}"[:220],))
         return result

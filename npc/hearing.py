@@ -14,6 +14,8 @@ from world_adapter.frames import Observation
 
 #: Longer lines are no talk that one could remember; they are cut here.
 LINE_CHARS = 400
+#: A name has at most so many words; more in front of a colon are a description of what somebody does.
+NAME_WORDS = 3
 #: A text of more lines than this is scanned only at its head and its end.
 LINES_READ = 400
 TALK = frozenset({"speech", "whisper"})
@@ -64,18 +66,25 @@ class Ears:
         speaker = observation.speaker
         if observation.kind in TALK and speaker and speaker.name:
             addressed = self.addressed(observation, me)
-            return [Heard(speaker=speaker.name, text=" ".join(observation.text.split())[:LINE_CHARS], addressed=addressed)]
+            words = " ".join(observation.text.split())
+            if len(words) <= 2 * LINE_CHARS and (told := _SAID.match(words)) and told["who"].strip() == speaker.name:
+                words = _unquoted(told["text"])  # a world that tells speech as `Mira says: ...`
+            return [Heard(speaker=speaker.name, text=words[:LINE_CHARS], addressed=addressed)]
         return list(self._scan(observation.text))
 
     def _scan(self, text: str) -> Iterator[Heard]:
         for line in _some(text.splitlines()):
             if len(line) > LINE_CHARS * 2 or not (found := _SAID.match(line)):
                 continue
-            to = found["to"] or ""
-            words = found["text"].strip().strip('"“”').strip()
-            if words:
+            to, who = found["to"] or "", found["who"].strip()
+            words = _unquoted(found["text"])
+            if words and len(who.split()) <= NAME_WORDS:
                 addressed = bool(_YOU.search(to)) or self.named(to) or self.named(words)
-                yield Heard(speaker=found["who"].strip(), text=words[:LINE_CHARS], addressed=addressed)
+                yield Heard(speaker=who, text=words[:LINE_CHARS], addressed=addressed)
+
+
+def _unquoted(words: str) -> str:
+    return words.strip().strip('"“”').strip()
 
 
 def _some(lines: Sequence[str]) -> Sequence[str]:

@@ -244,10 +244,11 @@ class Agent:
             outcome = Failure(fault=Fault.LOCAL, message=f"{type(error).__name__}: {error}"[:300])
         seconds = round(time.perf_counter() - start, 3)
         if isinstance(outcome, Answer):
-            kind, data = "answer", {"content": list(outcome.content), "stop": str(outcome.stop)}
+            kind = "answer"
+            data: dict[str, Any] = {"content": list(outcome.content), "stop": str(outcome.stop)}
         else:
             kind, data = "failure", {"fault": str(outcome.fault), "message": outcome.message, "status": outcome.status}
-        data |= {**_figures(outcome), "seconds": seconds, "estimate": call.estimate}
+        data = {**data, **_figures(outcome), "seconds": seconds, "estimate": call.estimate}
         event = self.journal.append(kind, data, turn=call.turn)
         if outcome.dollars:
             self._spend(outcome)

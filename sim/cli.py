@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import signal
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any
 
+import structlog
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -28,6 +30,12 @@ from sim.world import Told, Village
 from world_adapter.server import Request
 
 app = typer.Typer(no_args_is_help=True, help="The proving ground: a game world, a model stand-in, floods.")
+
+
+@app.callback()
+def _quiet() -> None:
+    """Log lines of the servers would break through progress bars and JSON."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
 
 
 @app.command()

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import tempfile
 import time
 from pathlib import Path
 from typing import Annotated
 
+import structlog
 import typer
 from rich.console import Console
 from rich.live import Live
@@ -59,6 +61,7 @@ def demo(
 
     Example: npc demo --seconds 90
     """
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     console = Console()
     where = home or Path(tempfile.mkdtemp(prefix="npc-demo-")) / NPC.lower()
     show = _Show(console, Watched(npc=NPC, window=window), seconds=seconds, live=console.is_terminal and not plain)

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from sim.world import Being, Village
 
 #: The first scenes of an NPC's life, in order: a little of everything, so that a minute shows what there is.
+#: A page right after the annals: they have just made the ladder clear the window, so the page is still in it at the next scene.
 OPENING = (
-    *("greet", "tell", "chatter", "greet", "crowd", "hunt", "news", "tell", "trade", "annals", "ask", "greet", "order"),
-    *("crowd", "page", "story", "ask", "bag", "hunt", "chatter", "greet", "gift", "look", "annals", "ask"),
+    *("greet", "tell", "chatter", "greet", "crowd", "hunt", "news", "tell", "trade", "annals", "page", "greet", "ask", "order"),
+    *("crowd", "story", "ask", "bag", "hunt", "chatter", "greet", "gift", "look", "annals", "page", "ask", "news", "ask"),
 )
 _EVENING = (
     *(("greet", 14), ("chatter", 14), ("news", 8), ("trade", 7), ("tell", 6), ("ask", 7), ("hunt", 8), ("crowd", 7)),

@@ -56,6 +56,8 @@ class Watched:
     def event(self, data: Mapping[str, Any]) -> Text | None:
         """Takes in one event of the product; returns the line that tells it, if it is worth one."""
         match data.get("event"):
+            case "heard" if data.get("own"):
+                return None  # its own words were shown when it spoke
             case "heard":
                 line = heard(data)
                 self.village.append(line)
@@ -160,7 +162,7 @@ def heard(data: Mapping[str, Any]) -> Text:
     kind, text = str(data.get("kind")), str(data.get("text") or "")
     styles = {"speech": "white", "combat": "red", "hurt": "bold red", "scene": "blue", "time": "dim", "presence": "dim", "moved": "blue"}
     size = f" … ({len(text):,} characters)" if len(text) > 4 * _LONG else ""
-    return Text(f"{_short(text, _LONG - len(size))}{size}", style="dim green" if data.get("own") else styles.get(kind, ""))
+    return Text(f"{_short(text, _LONG - len(size))}{size}", style=styles.get(kind, ""))
 
 
 def fitting(lines: Sequence[Text], width: int, rows: int) -> list[Text]:

@@ -172,6 +172,8 @@ class WebsocketWorld:
             self._waiting.pop(id, None)
         if answer.done():
             return answer.result()
+        self._link.query(id, now=_now())  # the end may have been told into a dying connection; it comes by Sink.finished
+        self._pump()
         return ActResult(
             id=id, state=ActState.UNKNOWN, error_code="timeout", error_message=f"the world did not answer within {timeout_s:g} s",
         )

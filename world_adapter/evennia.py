@@ -20,10 +20,11 @@ from urllib.parse import urlsplit
 from world_adapter import cleaning
 from world_adapter.closing import backoff
 from world_adapter.errors import WorldRefused, WorldUnreachable
-from world_adapter.evennia_actions import ACTIONS, LINE_CHARS, Command, Refusal, plan
+from world_adapter.evennia_actions import ACTIONS, LINE_CHARS, Refusal, plan
 from world_adapter.evennia_exchange import Verdict
-from world_adapter.evennia_link import EvenniaLink, LinkLost, Login
+from world_adapter.evennia_link import EvenniaLink, Login, Patience
 from world_adapter.evennia_text import Heard
+from world_adapter.evennia_wire import LinkLost
 from world_adapter.frames import ActResult, ActState, Limits, Observation, Resume, Speaker
 from world_adapter.inbox import Bounds, Drained, Inbox, addressed_to
 from world_adapter.world import Sink
@@ -57,6 +58,7 @@ class EvenniaWorld:
         allow_insecure: log in to another machine in the clear.
         attach_within_s: give up with WorldUnreachable if no login succeeded within so many seconds of `run`; None tries for ever. Once
             attached, it tries for ever in any case.
+        patience: how long to wait for what.
         clock: unix seconds.
 
     Raises:
@@ -73,6 +75,7 @@ class EvenniaWorld:
         names: Sequence[str] = (),
         allow_insecure: bool = False,
         attach_within_s: float | None = 30.0,
+        patience: Patience | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._address = _Address.read(url)
@@ -83,6 +86,7 @@ class EvenniaWorld:
         if not user or not password:
             raise WorldRefused("An Evennia server wants a login: set NPC_EVENNIA_USER and NPC_EVENNIA_PASSWORD.")
         self._login = Login(user=user, password=password, character=character, names=tuple(names))
+        self._patience = patience
         self._attach_within_s = attach_within_s
         self._clock = clock
         self._link: EvenniaLink | None = None
@@ -133,13 +137,18 @@ class EvenniaWorld:
         if link is None:
             return _failed(id, "not_attached", "The link to the game is down; nothing was sent.")
         done: list[Verdict] = []
+        sent = False
         try:
-            async with asyncio.timeout(timeout_s), self._turnstile:
+            async with asyncio.timeout(timeout_s):
                 planned = plan(name, args, link.room)
                 if isinstance(planned, Refusal):
                     return _failed(id, planned.code, planned.message)
                 for command in planned:
-                    done.append(await self._perform(link, id, command))
+                    async with self._turnstile:
+                        await self._pace()
+                        exchange = await link.run(id, command)
+                        sent = True
+                    done.append(await link.outcome(exchange))
                     if done[-1].state is not ActState.DONE:
                         break
         except LinkLost as exc:
@@ -147,19 +156,18 @@ class EvenniaWorld:
                 return _failed(id, "not_attached", f"{exc} Nothing was sent.")
             done.append(Verdict(state=ActState.FAILED, text=f"{exc} The rest was not sent.", code="link_lost"))
         except TimeoutError:
-            if not done and link.last_tag != id:
+            if not sent and link.last_tag != id:
                 return _failed(id, "not_attached", f"The game did not answer within {timeout_s:g} s; nothing was sent.")
             said = f"The game did not say within {timeout_s:g} s what came of it."
             done.append(Verdict(state=ActState.UNKNOWN, text=said, code="timeout"))
         return _result(id, done)
 
-    async def _perform(self, link: EvenniaLink, tag: str, command: Command) -> Verdict:
+    async def _pace(self) -> None:
         loop = asyncio.get_running_loop()
-        now = loop.time()
-        if self._next_act > now:
-            await asyncio.sleep(self._next_act - now)
+        wait_s = self._next_act - loop.time()
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
         self._next_act = loop.time() + 1 / ACTS_PER_S
-        return await link.perform(tag, command)
 
     async def query(self, id: str) -> None:  # noqa: A002 - the protocol's own word
         """The server keeps no record of acts: the answer is always "unknown", and a look around tells more."""
@@ -210,7 +218,7 @@ class EvenniaWorld:
 
     async def _attach_once(self) -> None:
         epoch = f"{int(self._clock())}-{secrets.token_hex(4)}"
-        link = EvenniaLink(self._address.socket, self._login, self, direct=self._address.local)
+        link = EvenniaLink(self._address.socket, self._login, self, direct=self._address.local, patience=self._patience)
         await link.open()
         try:
             place = f"{self._address.host}:{self._address.port}"
@@ -262,7 +270,7 @@ class EvenniaWorld:
 
 
 class _Outbox:
-    """What the sink has yet to be told, in order. Observations behind a sink that hangs are bounded as in every inbox, and what went is told."""
+    """What the sink has yet to be told, in order. Behind a sink that hangs observations are bounded, and what went is told."""
 
     def __init__(self) -> None:
         self._items: deque[Inbox | ActResult | _Attached | str] = deque()

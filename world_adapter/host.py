@@ -10,6 +10,7 @@ something to do.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -304,6 +305,7 @@ class Guest:
         self._heard_at = now
         self._said_at = now
         self._pinged_at = now
+        self._acked_at = now
         self._malformed_at: deque[float] = deque()
 
     # The verbs of the shell
@@ -329,6 +331,7 @@ class Guest:
             self._count_malformed(now)
         elif isinstance(frame, Ack):
             self._host.life(self.npc).replay.ack(min(frame.seq, self._cursor))
+            self._acked_at = now
         elif isinstance(frame, Act):
             self._host.perform(self, self.npc, frame)
         elif isinstance(frame, Query):
@@ -345,9 +348,15 @@ class Guest:
             self.hang_up(Close.GOING_AWAY, f"silent for {silence:.1f} s", dead=True)
         elif not self.npc and now >= self._attach_by:
             self.hang_up(Close.NORMAL, f"no attach within {ATTACH_S:g} s")
-        elif now >= self._ping_due():
-            self._pinged_at = now
-            self.say(Ping(n=int(now * 1000) & 0x7FFF_FFFF))
+        else:
+            if now >= self._ping_due():
+                self._pinged_at = now
+                self.say(Ping(n=int(now * 1000) & 0x7FFF_FFFF))
+            if now >= self._resend_due():
+                # The last words before a pause have no successor by which their loss could be noticed.
+                self._cursor = self._host.acked(self.npc)
+                self._acked_at = now
+                self._host.stir(self)
 
     def closed(self) -> None:
         """The connection is gone."""
@@ -357,7 +366,7 @@ class Guest:
 
     def next_message(self, *, now: float) -> bytes | None:
         """The next websocket message to send, None when there is nothing to say."""
-        frame = self._next_frame()
+        frame = self._next_frame(now)
         if frame is None:
             return None
         self._said_at = now
@@ -373,7 +382,7 @@ class Guest:
         """When `tick` is wanted next."""
         if self._hung:
             return None
-        due = min(self._ping_due(), self._heard_at + 2 * self._host.heartbeat_s)
+        due = min(self._ping_due(), self._heard_at + 2 * self._host.heartbeat_s, self._resend_due())
         return due if self.npc else min(due, self._attach_by)
 
     # What the host calls
@@ -406,7 +415,7 @@ class Guest:
 
     # Inside
 
-    def _next_frame(self) -> WorldFrame | None:
+    def _next_frame(self, now: float) -> WorldFrame | None:
         if self._out and (self._out[0][0] <= self._cursor or not self.npc or self._hung):
             return self._out.popleft()[1]
         if not self.npc or self._hung:
@@ -418,11 +427,19 @@ class Guest:
             return None
         if not items:
             return None
+        if self._cursor == self._host.acked(self.npc):
+            self._acked_at = now
         self._cursor = items[-1].seq
         return Batch(items=tuple(items))
 
     def _ping_due(self) -> float:
         return max(min(self._heard_at, self._said_at), self._pinged_at) + self._host.heartbeat_s
+
+    def _resend_due(self) -> float:
+        """When what was sent and not acknowledged is sent again: after two heartbeats without any acknowledgement."""
+        if not self.npc or self._cursor <= self._host.acked(self.npc):
+            return math.inf
+        return self._acked_at + 2 * self._host.heartbeat_s
 
     def _count_malformed(self, now: float) -> None:
         self.malformed += 1

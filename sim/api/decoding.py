@@ -14,6 +14,7 @@ from sim.api.validation import Refusal
 
 MAX_BYTES = 32 * 1024 * 1024
 TOO_LARGE = Refusal(status=413, error_type="request_too_large", message="Request exceeds the maximum size")
+TOO_DEEP = Refusal(message="The request body is not valid JSON: nested too deeply")
 
 _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -29,7 +30,7 @@ def decode(raw: bytes) -> Any | Refusal:
     try:
         return json.loads(raw, parse_constant=_no_constant)
     except RecursionError:
-        return _not_json("nested too deeply")
+        return TOO_DEEP
     except ValueError as error:  # JSONDecodeError and UnicodeDecodeError among them
         return _not_json(str(error))
 

@@ -15,6 +15,7 @@ from typing import Any
 from sim.api import signatures
 from sim.api.cache import Lookup, PromptCache
 from sim.api.counting import TokenCounter, Tokenizer
+from sim.api.decoding import TOO_DEEP
 from sim.api.faults import Break, BrokenAnswer, Dialect, Fault, FaultPlan, HttpError, Inflated, Late, OddAnswer, TooLong
 from sim.api.oddities import bend
 from sim.api.profiles import PROFILES, ModelProfile, find
@@ -174,12 +175,12 @@ class Endpoint:
             return Refusal(message=f'anthropic-version: "{caller.version}" is not a valid version')
         return None
 
-    def count(self, body: Any, caller: Caller) -> int | Refusal:
+    def count(self, body: Any | Refusal, caller: Caller) -> int | Refusal:
         """The answer to a request to count tokens."""
-        found = self._check(body, caller, counting=True)
-        return found if isinstance(found, Refusal) else self._prompt(body, found).tokens
+        found = self._admitted(body, caller, counting=True)
+        return found if isinstance(found, Refusal) else found[1].tokens
 
-    def messages(self, body: Any, caller: Caller, *, request_id: str, at: float) -> Outcome:
+    def messages(self, body: Any | Refusal, caller: Caller, *, request_id: str, at: float) -> Outcome:
         """The answer to a request for a message.
 
         Args:
@@ -214,11 +215,10 @@ class Endpoint:
         if isinstance(error, HttpError):
             made_up = Refusal(status=error.status, error_type=error.error_type, message=error.message, details=error.details)
             return _refused(record, made_up, "failed", error.retry_after)
-        found = self._check(body, caller)
+        found = self._admitted(body, caller)
         if isinstance(found, Refusal):
             return _refused(record, found)
-        profile, counter = found, self._renderer(found).counter
-        prompt = self._prompt(body, profile)
+        profile, prompt = found
         inflated = faults.get(Inflated)
         inflation = inflated.factor if isinstance(inflated, Inflated) else 1.0
         prompt = prompt.scaled(inflation) if inflation != 1.0 else prompt
@@ -231,7 +231,7 @@ class Endpoint:
         if (long := too_long(prompt.tokens, body["max_tokens"], profile)) is not None:
             return _refused(record, _too_long_in(self._dialect, prompt.tokens, profile.window, long))
         lookup = self.cache.look_up(prompt, root=root, minimum=profile.min_cacheable, now=record.at)
-        output = self._output(record, body, profile, counter, faults)
+        output = self._output(record, body, profile, faults)
         usage = lookup.usage.with_output(math.ceil(output.tokens * inflation))
         message = output.message(message_id=f"msg_01sim{record.number:018d}", model=record.model, usage=usage.as_api())
         record = replace(record, stop_reason=output.stop_reason, content=output.content)
@@ -245,27 +245,33 @@ class Endpoint:
         record = replace(record, outcome="broken" if broken else "answered", usage=usage, dollars=profile.price.dollars(usage))
         return Answered(record=record, output=output, message=message, broken=broken, lookup=lookup)
 
-    def _check(self, body: Any, caller: Caller, *, counting: bool = False) -> ModelProfile | Refusal:
-        """The model that is asked, if the request may be answered."""
+    def _admitted(self, body: Any, caller: Caller, *, counting: bool = False) -> tuple[ModelProfile, Prompt] | Refusal:
+        """The model that is asked and what it gets to read, if the request may be answered."""
+        if (stopped := self.admit(caller)) is not None:
+            return stopped
         if isinstance(body, Refusal):
             return body
         name = body.get("model") if isinstance(body, dict) else None
         profile = self.model(name) if isinstance(name, str) else next(iter(self._profiles.values()))
         if isinstance(profile, Refusal):
             return profile
-        refusal = validate(
-            body,
-            profile,
-            version=caller.version or VERSIONS[-1],
-            counting=counting,
-            resumes=bool(self._paused) and self._resumes(body),
-            strict_roles=self._strict_roles,
-        )
-        return refusal or profile
+        try:
+            refusal = validate(
+                body,
+                profile,
+                version=caller.version or VERSIONS[-1],
+                counting=counting,
+                resumes=bool(self._paused) and self._resumes(body),
+                strict_roles=self._strict_roles,
+            )
+            return refusal or (profile, self._renderer(profile).render(body, thinking=profile.thinking[0], effort=profile.effort))
+        except RecursionError:
+            return TOO_DEEP
 
     def _output(
-        self, record: Record, body: Mapping[str, Any], profile: ModelProfile, counter: TokenCounter, faults: Mapping[type[Any], Fault]
+        self, record: Record, body: Mapping[str, Any], profile: ModelProfile, faults: Mapping[type[Any], Fault]
     ) -> Output:
+        counter = self._renderer(profile).counter
         if body["max_tokens"] == 0:  # asked for nothing but to warm the cache
             return Output(content=(), stop_reason="max_tokens", tokens=0)
         output = finish(
@@ -282,9 +288,6 @@ class Endpoint:
         if any(block["type"] == "thinking" for block in output.content):
             output = replace(output, content=tuple(signatures.sign(body, output.content)))
         return output
-
-    def _prompt(self, body: Mapping[str, Any], profile: ModelProfile) -> Prompt:
-        return self._renderer(profile).render(body, thinking=profile.thinking[0], effort=profile.effort)
 
     def _renderer(self, profile: ModelProfile) -> Renderer:
         tokenizer: Tokenizer = "plain" if self._plain else profile.tokenizer

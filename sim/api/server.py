@@ -105,9 +105,7 @@ class MessagesAPI:
             timeout_keep_alive=_IDLE_S,
         )  # fmt: skip
         config.load()
-        listener = socket.socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", self._port))
+        listener = socket.create_server(("127.0.0.1", self._port))
         self._port = listener.getsockname()[1]
 
         def protocol() -> asyncio.Protocol:
@@ -140,9 +138,6 @@ class MessagesAPI:
 
     async def _messages(self, request: Request, answer: Answer) -> None:
         at, caller, raw = self._clock(), _caller(request), await _read(request)
-        if (refusal := self._endpoint.admit(caller)) is not None:
-            await answer.refuse(refusal)
-            return
         try:
             body = raw if isinstance(raw, Refusal) else decode(raw)
             outcome = self._endpoint.messages(body, caller, request_id=answer.request_id, at=at)
@@ -164,7 +159,7 @@ class MessagesAPI:
     async def _count_tokens(self, request: Request, answer: Answer) -> None:
         caller, raw = _caller(request), await _read(request)
         body = raw if isinstance(raw, Refusal) else decode(raw)
-        found = self._endpoint.admit(caller) or self._endpoint.count(body, caller)
+        found = self._endpoint.count(body, caller)
         if isinstance(found, Refusal):
             await answer.refuse(found)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from runtime.core import events as ev
 from runtime.core.session import Session
@@ -22,6 +22,7 @@ SIZES = (40, 1, 200, 900, 3_000, 9_000, 36_000)
 sizes = st.sampled_from(SIZES)
 urgency = st.booleans()
 IDS = ("call_1", "call_2", "call_1", "", "odd id!", "call_3")
+TAGS = ("idle", "gather", "retry", "yield", "tools", "unheard of")
 FAULTS = tuple(f for f in Fault if f is not Fault.TOO_LONG)
 
 
@@ -34,8 +35,10 @@ class Life(RuleBasedStateMachine):
         factor=st.sampled_from((1.4, 0.9, 2.6)),
         summary_tokens=st.sampled_from((0, 30)),
         dollars=st.sampled_from((5.0, 0.01)),
+        hurry=st.sampled_from((True, True, False)),
     )
-    def begin(self, window: int, tail_as_system: bool, factor: float, summary_tokens: int, dollars: float) -> None:
+    def begin(self, window: int, tail_as_system: bool, factor: float, summary_tokens: int, dollars: float, hurry: bool) -> None:
+        self.hurry = hurry
         settings = settings_of(window, tail_as_system=tail_as_system, summary_tokens=summary_tokens, dollars_per_day=dollars, steps_per_turn=4)
         self.shell = Shell(settings, factor=factor)
         self.shell.attach()
@@ -45,26 +48,34 @@ class Life(RuleBasedStateMachine):
         return self.shell.session
 
     # ------------------------------------------------------------ the world
-    @rule(size=sizes, urgent=urgency)
-    def news(self, size: int, urgent: bool) -> None:
-        self.shell.hear(size, urgent=urgent)
-
-    @rule(many=st.lists(sizes, min_size=2, max_size=6))
-    def burst(self, many: list[int]) -> None:
+    @rule(many=st.lists(sizes, min_size=1, max_size=4), urgent=urgency)
+    def news(self, many: list[int], urgent: bool) -> None:
         for size in many:
-            self.shell.hear(size)
+            self.shell.hear(size, urgent=urgent and size == many[-1])
+        self._hurry()
 
-    @rule()
-    def link_up(self) -> None:
-        self.shell.attach()
+    @rule(what=st.sampled_from(("up", "down", 1.0, 40.0, 90_000.0, -4_000.0)))
+    def link_or_clock(self, what: str | float) -> None:
+        if isinstance(what, float):
+            self.shell.now += what
+        elif what == "up":
+            self.shell.attach()
+        else:
+            self.shell.detach()
+        self._hurry()
 
-    @rule()
-    def link_down(self) -> None:
-        self.shell.detach()
+    def _hurry(self) -> None:
+        """Where materials are always at hand, the interesting things happen at the model and the tools."""
+        if self.hurry and self.shell.asked:
+            self.shell.prepare()
 
-    @rule(seconds=st.sampled_from((1.0, 40.0, 600.0, 90_000.0, -4_000.0)))
-    def clock(self, seconds: float) -> None:
-        self.shell.now += seconds
+    @rule(steps=st.integers(1, 5))
+    def go_on(self, steps: int) -> None:
+        """Everyone is friendly for a moment."""
+        for _ in range(steps):
+            if self.session.state not in (State.DETACHED, State.ENDED):
+                self.shell.go_on()
+        self._hurry()
 
     # ------------------------------------------------------------ materials
     @precondition(lambda self: self.shell.asked)
@@ -82,6 +93,7 @@ class Life(RuleBasedStateMachine):
     @rule(size=st.sampled_from((20, 300, 2_000)))
     def words(self, size: int) -> None:
         self.shell.say("word " * (size // 5))
+        self._hurry()
 
     @precondition(lambda self: self.shell.call)
     @rule(ids=st.lists(st.sampled_from(IDS), min_size=1, max_size=4), words=st.sampled_from(("", "I look.")), thinks=st.booleans())
@@ -90,6 +102,7 @@ class Life(RuleBasedStateMachine):
         thought = [{"type": "thinking", "thinking": "hm", "signature": "s" * 40}] if thinks else []
         uses: list[dict[str, Any]] = [{"type": "tool_use", "id": i, "name": "look", "input": {"n": n}} for n, i in enumerate(ids)]
         self.shell.answer(*thought, *(said if words or thinks else []), *uses, stop=Stop.TOOL_USE)
+        self._hurry()
 
     @precondition(lambda self: self.shell.call)
     @rule(
@@ -106,21 +119,25 @@ class Life(RuleBasedStateMachine):
     )
     def odd_answer(self, content: tuple[dict[str, Any], ...], stop: Stop) -> None:
         self.shell.answer(*content, stop=stop)
+        self._hurry()
 
     @precondition(lambda self: self.shell.call)
     @rule()
     def cut_off(self) -> None:
         self.shell.answer({"type": "tool_use", "id": "z", "name": "look", "input": {}, "_invalid": '{"at"'}, stop=Stop.MAX_TOKENS)
+        self._hurry()
 
     @precondition(lambda self: self.shell.call)
     @rule()
     def pause(self) -> None:
         self.shell.answer({"type": "text", "text": "Let me see."}, stop=Stop.PAUSE_TURN)
+        self._hurry()
 
     @precondition(lambda self: self.shell.call)
     @rule(fault=st.sampled_from(FAULTS), limit=st.sampled_from((None, 40, 100)), after=st.sampled_from((None, 5.0, 90_000.0)))
     def failure(self, fault: Fault, limit: int | None, after: float | None) -> None:
         self.shell.fail(fault, limit=limit if fault is Fault.OUTPUT_LIMIT else None, retry_after_s=after)
+        self._hurry()
 
     @precondition(lambda self: self.shell.call)
     @rule(share=st.sampled_from((None, 0.5, 0.9, 3.0)), told=st.booleans())
@@ -128,14 +145,17 @@ class Life(RuleBasedStateMachine):
         """Without figures, with the size alone, or with size and limit."""
         if share is None:
             self.shell.fail(Fault.TOO_LONG)
+            self._hurry()
             return
         size = self.shell.usage().total_input
         self.shell.fail(Fault.TOO_LONG, prompt_tokens=size, limit=int(size * share) if told else None)
+        self._hurry()
 
     @precondition(lambda self: self.shell.call)
     @rule()
     def window_exceeded(self) -> None:
         self.shell.fail(Fault.TOO_LONG, usage=self.shell.usage(output=30))
+        self._hurry()
 
     # ------------------------------------------------------------ tools
     @precondition(lambda self: self.shell.tools)
@@ -143,18 +163,21 @@ class Life(RuleBasedStateMachine):
     def result(self, which: int, size: int, error: bool) -> None:
         calls = sorted(self.shell.tools)
         self.shell.finish(calls[which % len(calls)], size, error=error)
+        self._hurry()
 
     @precondition(lambda self: self.shell.tools)
     @rule(which=st.integers(0, 3))
     def long_action(self, which: int) -> None:
         calls = sorted(self.shell.tools)
         self.shell.start(calls[which % len(calls)])
+        self._hurry()
 
     # ------------------------------------------------------------ the process
     @precondition(lambda self: self.shell.persist)
     @rule(logged=st.booleans())
     def safe(self, logged: bool) -> None:
         self.shell.persisted(logged=logged)
+        self._hurry()
 
     @precondition(lambda self: self.shell.summary)
     @rule(text=st.sampled_from(("Bob came by.", "", "Error: overloaded", "long " * 9_000)))
@@ -166,12 +189,9 @@ class Life(RuleBasedStateMachine):
     def timer(self, which: int) -> None:
         tags = sorted(self.shell.timers)
         self.shell.fire(tags[which % len(tags)])
+        self._hurry()
 
-    @rule(tag=st.sampled_from(("idle", "gather", "retry", "yield", "tools", "unheard of")), back=st.integers(1, 3))
-    def stale_timer(self, tag: str, back: int) -> None:
-        self._changes_nothing(ev.TimerFired(now=self.shell.now, tag=tag, op=self.session.op - back))
-
-    @rule(back=st.integers(1, 3), what=st.integers(0, 6))
+    @rule(back=st.integers(1, 3), what=st.integers(0, 8))
     def stale(self, back: int, what: int) -> None:
         now, op = self.shell.now, self.session.op - back
         call = next(iter(self.session.pending), "call_1")
@@ -183,40 +203,35 @@ class Life(RuleBasedStateMachine):
             ev.ToolFinished(now=now, op=op, call="nobody's", text="late"),
             ev.SummaryReady(now=now, op=self.session.summary_op - back, text="late"),
             ev.SummaryFailed(now=now, op=self.session.summary_op - back, why="late"),
+            *(ev.TimerFired(now=now, tag=tag, op=op) for tag in TAGS),
         ]
-        self._changes_nothing(stale[what])
+        self._changes_nothing(stale[(what + 7 * back) % len(stale)])
 
     def _changes_nothing(self, event: ev.Event) -> None:
         before = self.session.snapshot()
         self.shell.feed(event)
         assert {**self.session.snapshot(), "day": 0, "dollars": 0} == {**before, "day": 0, "dollars": 0}
 
-    @rule()
-    def twin(self) -> None:
-        self.shell.twin = self.shell.restored()
-
-    @rule()
-    def crash(self) -> None:
-        self.shell.crash()
-
-    @rule()
-    def restarted_in_place(self) -> None:
-        if self.session.state is not State.ENDED:
+    @rule(what=st.sampled_from(("twin", "twin", "crash", "restarted")))
+    def process(self, what: str) -> None:
+        """A twin is restored and lives on beside it; or the process dies; or it takes up its own session again."""
+        if self.session.state is State.ENDED:
+            self.shell = Shell(self.shell.settings, factor=self.shell.factor)  # the operator mends the key and starts it again
+            self.shell.attach()
+        elif what == "twin":
+            self.shell.twin = self.shell.restored()
+        elif what == "crash":
+            self.shell.crash()
+            self.shell.attach()
+        else:
             self.shell.forget()
             self.shell.feed(ev.Restarted(now=self.shell.now))
-
-    @precondition(lambda self: self.session.state is State.ENDED)
-    @rule()
-    def begin_again(self) -> None:
-        """The operator mends the key and starts it again."""
-        self.shell = Shell(self.shell.settings, factor=self.shell.factor)
-        self.shell.attach()
+        self._hurry()
 
     # ------------------------------------------------------------ P1
-    @invariant()
-    def lives(self) -> None:
+    def teardown(self) -> None:
         if hasattr(self, "shell"):
-            self.shell.fork().prove_alive()
+            self.shell.prove_alive()
 
 
 TestLife = Life.TestCase

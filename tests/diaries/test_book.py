@@ -142,6 +142,14 @@ def test_a_page_that_cannot_be_written_costs_no_entry(tmp_path: Path) -> None:
     page.rmdir()
     assert book.append(entry("second")).warnings == ()
     assert "safe" in page.read_text(encoding="utf-8")
+    # The same with a page that was whole before: what it missed is in it afterwards.
+    page.rename(tmp_path / "aside")
+    page.mkdir()
+    assert len(book.append(entry("third")).warnings) == 1
+    page.rmdir()
+    (tmp_path / "aside").rename(page)
+    assert book.append(entry("fourth")).warnings == ()
+    assert "third" in page.read_text(encoding="utf-8")
 
 
 def test_two_processes_never_write_at_once(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def test_a_line_of_talk_is_understood(line: str, speaker: str, words: str, *, ad
         "[obs 000123 ab12] kind=chat",
         "Tobin drops the rusty lantern near the old well at 3,4.",
         "http://example.test/a: b",
+        "Jörg shows a torn page around: three parts of slowroot to one of catnip",
     ],
 )
 def test_what_is_no_talk_is_not_heard(line: str) -> None:
@@ -54,6 +55,13 @@ def test_a_line_sent_to_this_npc_starts_a_turn_and_one_to_another_does_not() -> 
     assert not EARS.addressed(observation("Corvin is a fool", kind="speech", speaker=bob, to="npc-2"), "npc-1")
     assert EARS.addressed(observation("Corvin, come here", kind="speech", speaker=bob), "npc-1")
     assert not EARS.addressed(observation("the corvine birds", kind="speech", speaker=bob), "npc-1")
+
+
+def test_speech_that_a_world_narrates_is_heard_without_the_narration() -> None:
+    """D1: a diary that quotes `Bob says to Oda: hi` as Bob's words is not pleasant to read."""
+    bob = Speaker(id="7", name="Bob", kind="player")
+    heard = EARS.heard(observation('Bob says to Corvin: "hello there"', kind="speech", speaker=bob, to="npc-1"), "npc-1")
+    assert heard == [Heard(speaker="Bob", text="hello there", addressed=True)]
 
 
 def test_the_own_echo_neither_addresses_nor_is_heard() -> None:

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.core import values
+from runtime.model import prices
 from sim.messages_api import PROFILES, Answered, Caller, Endpoint, MessagesAPI, Price, Record, Usage
 from tests.sim.messages_api import HOUR, LOOK, MARK, MODEL, SAY, Says, assistant, body, client_of, count, send, stream, text, user
 
@@ -286,6 +288,17 @@ def test_dollars_by_the_price_of_the_model() -> None:
     assert haiku.dollars(Usage(input_tokens=60_000, cache_read_tokens=40_000, output_tokens=1000)) == pytest.approx(0.0069)
     assert haiku.dollars(Usage(input_tokens=60_000, cache_read_tokens=40_001, output_tokens=1000)) == pytest.approx(0.0345, rel=1e-4)
     assert Price(input=1, output=5).dollars(Usage(cache_read_tokens=million)) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("model", PROFILES)
+def test_product_and_stand_in_price_alike(model: str) -> None:
+    """C9: two tables that know nothing of each other give the same dollars, below and above 100,000 tokens."""
+    for tokens in (20_000, 180_000):
+        ours = Usage(
+            input_tokens=tokens, cache_read_tokens=4000, cache_write_5m_tokens=2000, cache_write_1h_tokens=1000, output_tokens=700
+        )
+        theirs = values.Usage(input_tokens=tokens, cache_read_tokens=4000, cache_write_tokens=3000, output_tokens=700)
+        assert prices.dollars(model, theirs, written_for_an_hour=1000) == pytest.approx(PROFILES[model].price.dollars(ours))
 
 
 async def test_the_bill_over_http_is_the_count() -> None:

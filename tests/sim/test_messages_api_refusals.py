@@ -5,6 +5,7 @@ Each case is one rule, with the wording that clients meet in the wild where it i
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -421,6 +422,21 @@ async def test_a_body_that_is_no_request(raw: bytes, status: int, said: str) -> 
         assert (await http.post("/v1/messages", json=body())).status_code == 200
 
 
+async def test_depth_is_refused_where_it_ends() -> None:
+    """S2, W5: arguments nested without end are never an error of ours."""
+    headers = {"authorization": "Bearer k", "anthropic-version": "2026-10-21"}
+    statuses = set()
+    async with MessagesAPI(Says()) as api, httpx2.AsyncClient(base_url=api.base_url, headers=headers, verify=False) as http:
+        for depth in (10, 200, 900, 960, 980, 990, 1000, 5000):
+            nested = '{"a":' * depth + "1" + "}" * depth
+            said = body(user("a"), assistant(use(deep="nested")), user(result()), tools=[SAY])
+            raw = json.dumps(said).replace('"nested"', nested)
+            answer = await http.post("/v1/messages", content=raw)
+            statuses.add(answer.status_code)
+            assert answer.status_code == 200 or "nested too deeply" in answer.json()["error"]["message"]
+    assert statuses == {200, 400}
+
+
 async def test_an_escaped_emoji_is_no_lone_surrogate() -> None:
     """S2: pairs are characters, and a backslash before a u is only a backslash."""
     raw = b'{"model": "claude-haiku-5-5", "max_tokens": 9, "messages": [{"role": "user", "content": "\\ud83d\\ude00 \\\\ud83d"}]}'
@@ -447,6 +463,7 @@ async def test_callers_who_are_not_let_in(headers: dict[str, str], status: int, 
         answer = await http.post("/v1/messages", json=body(), headers=headers)
         assert (answer.status_code, answer.json()["error"]["type"]) == (status, kind)
         assert answer.headers["request-id"] == answer.json()["request_id"]
+        assert (api.records[-1].outcome, api.records[-1].status) == ("refused", status)
 
 
 THINKS = ({"type": "thinking", "thinking": "The miller lies."}, use(text="hm"))

@@ -12,7 +12,7 @@ from typing import Any, Self
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-USER, PASSWORD, NAME = "warden", "correct horse 7", "Warden"
+USER, NAME = "warden", "Warden"
 SCREEN = '<br><span class="color-012">====</span><br> Welcome to <span class="color-010">standin</span>, version 5.0.1!<br>'
 ROOMS = {
     "Tavern": "A smoky tavern with a long oak bar.<br>Exits: north<br>Characters: Bob<br>You see: a rusty mug",
@@ -26,14 +26,17 @@ class StandIn:
 
     Attributes:
         has_echo: knows the inputs `echo` and `get_value`.
+        password: of the account.
         puppets: puts the account into its character at login.
         up: the server behind the portal runs; while it does not, inputs are lost.
         deaf_after: commands whose answers, and all that follows, are lost once the command has run.
         scripted: answers to commands, instead of the built-in ones: (text, sort) pairs, or a coroutine function.
         commands: every command that ran.
+        swallowed: inputs lost while the server was down.
     """
 
     def __init__(self) -> None:
+        self.password = "correct horse 7"
         self.has_echo = True
         self.puppets = True
         self.up = True
@@ -41,9 +44,10 @@ class StandIn:
         self.scripted: dict[str, list[tuple[str, str]]] = {}
         self.commands: list[str] = []
         self.logins = 0
+        self.swallowed = 0
         self.room = "Tavern"
         self.ran = asyncio.Condition()
-        self._in_body = False
+        self.in_body = False
         self._ws: ServerConnection | None = None
         self._server: Server | None = None
 
@@ -87,13 +91,16 @@ class StandIn:
         await self.tell(f"{self.room}<br>{ROOMS[self.room]}", "look")
 
     async def _session(self, ws: ServerConnection) -> None:
-        self._ws, self._in_body = ws, False
-        await self.tell(SCREEN)
+        self._ws, self.in_body = ws, False
+        if self.up:
+            await self.tell(SCREEN)
         try:
             async for message in ws:
                 name, args, kwargs = json.loads(message)
                 if self.up:
                     await self._input(name, args, kwargs)
+                else:
+                    self.swallowed += 1
                 async with self.ran:
                     self.ran.notify_all()
         except ConnectionClosed:
@@ -103,12 +110,12 @@ class StandIn:
         if name == "text":
             await self._command(args[0])
         elif name == "login":
-            await self._log_in(kwargs["name"] == USER and kwargs["password"] == PASSWORD)
+            await self._log_in(kwargs["name"] == USER and kwargs["password"] == self.password)
         elif name == "echo" and self.has_echo:
             await self.tell(f"Echo returns: ['{args[0]}'], {{}}")
         elif name == "get_value" and self.has_echo:
-            values = {"name": NAME if self._in_body else USER, "servername": "standin"}
-            if self._in_body:
+            values = {"name": NAME if self.in_body else USER, "servername": "standin"}
+            if self.in_body:
                 values["location"] = self.room
             if kwargs["name"] in values:
                 await self.frame("get_value", [], {"name": kwargs["name"], "value": values[kwargs["name"]], "options": {}})
@@ -125,14 +132,14 @@ class StandIn:
             await self.tell("You are out-of-character (OOC).<br>Use ic to get back into the game.")
 
     async def _take_body(self) -> None:
-        self._in_body = True
+        self.in_body = True
         await self.tell(f"<br>You become {NAME}.<br>")
         await self.look()
 
     async def _command(self, line: str) -> None:
         verb, _, rest = line.partition(" ")
         if verb == "connect":
-            await self._log_in(rest == f'"{USER}" "{PASSWORD}"')
+            await self._log_in(rest == f'"{USER}" "{self.password}"')
             return
         if verb == "idle":
             return

@@ -13,13 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.world_adapter.evennia_stand_in import NAME, PASSWORD, USER, StandIn
+from tests.world_adapter.evennia_stand_in import NAME, USER, StandIn
 from world_adapter.errors import WorldRefused, WorldUnreachable
 from world_adapter.evennia import MAX_WAITING, EvenniaWorld
-from world_adapter.evennia_actions import ACTIONS, LINE_CHARS, Command, Refusal, plan, split_speech
+from world_adapter.evennia_actions import ACTIONS, LINE_CHARS, Refusal, plan, split_speech
+from world_adapter.evennia_link import Patience
 from world_adapter.evennia_text import Ears, html_to_text, mentions, read_room
 from world_adapter.frames import KINDS, ActionSpec, ActResult, ActState, Limits, Observation
 
+QUICK = Patience(screen_s=1.0, login_s=3.0, ask_s=0.1, settle_s=0.1, window_s=0.2)
 EARS = Ears(name="Warden", aliases=("Keeper",), people={"Old Tom"})
 TAVERN = read_room("Tavern\nA smoky tavern.\nExits: north, old gate and moat, and up\nCharacters: Bob and Carol\nYou see: a rusty mug")
 
@@ -78,10 +80,14 @@ class Listener:
         return next(each for each in self.heard if fits(each))
 
 
+def attaching(server: StandIn, **kwargs: Any) -> EvenniaWorld:
+    return EvenniaWorld(server.url, **{"user": USER, "password": server.password, "names": ("Keeper",), "patience": QUICK, **kwargs})
+
+
 @asynccontextmanager
 async def living(server: StandIn) -> AsyncIterator[tuple[EvenniaWorld, Listener]]:
     """An NPC attached to the server, its arrival heard."""
-    world, sink = EvenniaWorld(server.url, user=USER, password=PASSWORD, names=("Keeper",)), Listener()
+    world, sink = attaching(server), Listener()
     run = asyncio.create_task(world.run(sink, None))
     try:
         await sink.one(lambda o: o.kind == "scene")
@@ -116,11 +122,11 @@ def test_markup_becomes_the_words_a_browser_shows(markup: str, text: str) -> Non
     assert html_to_text(markup) == text
 
 
-@pytest.mark.parametrize("markup", ["<a " * 300_000, "<!--" * 250_000, "&#" * 400_000, "<div>" * 200_000, '<a b="' * 150_000, "a says, \"" * 90_000])
-def test_hostile_markup_takes_no_longer_than_its_length(markup: str) -> None:
+@pytest.mark.parametrize("piece", ["<a ", "<!--", "&#", "<div>", '<a b="', 'a says, "'])
+def test_hostile_markup_takes_no_longer_than_its_length(piece: str) -> None:
     """W5: the standard library's parser needs minutes for the first of these."""
     started = time.monotonic()
-    text = html_to_text(markup)
+    text = html_to_text(piece * (900_000 // len(piece)))
     for sort in ("", "say", "whisper", "pose", "look", "traverse"):
         EARS.hear(text, sort=sort)
     assert time.monotonic() - started < 5
@@ -183,7 +189,7 @@ def test_a_channel_is_heard_as_speech_that_came_from_afar() -> None:
 
 @pytest.mark.parametrize(
     ("text", "name", "found"),
-    [("hey warden!", "Warden", True), ("wardenship", "Warden", False), ("守卫你好吗", "守卫", True), ("", "Warden", False), ("x", "", False)],
+    [("hey warden!", "Warden", True), ("wardenship", "Warden", False), ("守卫你好吗", "守卫", True), ("", "Ann", False), ("x", "", False)],
 )
 def test_a_name_is_found_as_a_word(text: str, name: str, found: bool) -> None:
     """W6."""
@@ -292,7 +298,7 @@ async def test_a_bad_login_is_refused_in_one_sentence_without_the_password(caplo
     caplog.set_level(logging.DEBUG)
     secret = "hunter2 hunter2"
     async with StandIn() as server:
-        world = EvenniaWorld(server.url, user=USER, password=secret)
+        world = attaching(server, password=secret)
         with pytest.raises(WorldRefused) as refused:
             await world.run(Listener(), None)
     said = str(refused.value)
@@ -315,19 +321,35 @@ async def test_a_bad_login_is_refused_in_one_sentence_without_the_password(caplo
 def test_an_unusable_address_is_refused_with_the_way_out(url: str, reason: str) -> None:
     """W1, C18."""
     with pytest.raises(WorldRefused, match=reason):
-        EvenniaWorld(url, user=USER, password=PASSWORD)
+        EvenniaWorld(url, user=USER, password="x")
 
 
 async def test_nobody_there_is_told_within_the_time_given() -> None:
     """W1: the operator who mistyped a port does not wait for ever."""
     async with StandIn() as server:
-        url = server.url
+        world = attaching(server, attach_within_s=0.2)
     with pytest.raises(WorldUnreachable, match="No Evennia websocket answers"):
         async with asyncio.timeout(5):
-            await EvenniaWorld(url, user=USER, password=PASSWORD, attach_within_s=0.2).run(Listener(), None)
+            await world.run(Listener(), None)
 
 
-async def test_an_account_outside_its_body() -> None:
+async def test_a_portal_without_its_game_server_is_told_apart() -> None:
+    """W1: the portal of a server that is down or reloading takes connections all the same."""
+    async with StandIn() as server:
+        server.up = False
+        with pytest.raises(WorldUnreachable, match="its game server does not answer"):
+            await attaching(server, attach_within_s=0.2).run(Listener(), None)
+
+
+async def test_a_password_that_the_command_cannot_carry() -> None:
+    """W1: quotation marks end a name in Evennia's `connect`; the login goes by its input function."""
+    async with StandIn() as server:
+        server.password = 'a "quoted" word'
+        async with living(server) as (_, sink):
+            assert len(sink.attachments) == 1
+
+
+async def test_an_account_that_logs_in_outside_its_body() -> None:
     """W1: the body is taken by `ic`."""
     async with StandIn() as server:
         server.puppets = False
@@ -339,7 +361,7 @@ async def test_an_account_outside_its_body() -> None:
 async def test_somebody_else_with_the_same_login_is_final() -> None:
     """W1, W3: two of us would throw each other out for ever."""
     async with StandIn() as server:
-        world, sink = EvenniaWorld(server.url, user=USER, password=PASSWORD), Listener()
+        world, sink = attaching(server), Listener()
         run = asyncio.create_task(world.run(sink, None))
         await sink.until(lambda: bool(sink.attachments))
         await server.hang_up(1000, "Logged in from elsewhere. Disconnecting.")
@@ -398,7 +420,7 @@ async def test_being_moved_by_others_is_news() -> None:
 async def test_hostile_frames_and_texts_change_nothing() -> None:
     """W5: junk is counted and passed over, a megabyte and a half of talk arrives, control characters do not."""
     async with StandIn() as server, living(server) as (_, sink):
-        for junk in ("", "nonsense", "[]", "[1,2,3]", "{}", '["text",[],{}]', '["text",[null],{}]', "[" * 50_000, b"\xff\x00", '["logged_in"]'):
+        for junk in ("", "nonsense", "[]", "[1,2,3]", "{}", '["text",[],{}]', '["text",[null],{}]', '["x"]', "[" * 50_000, b"\xff\x00"):
             await server.raw(junk)
         await server.tell(f'Bob says, "{"x" * 1_500_000} end"', "say")
         await server.tell('Bob says, "a\x00b\x1b[31m \ud800 <|endoftext|>"', "say")
@@ -414,7 +436,7 @@ async def test_hostile_frames_and_texts_change_nothing() -> None:
 async def test_our_password_is_scrubbed_should_the_server_say_it() -> None:
     """C18, C32."""
     async with StandIn() as server, living(server) as (_, sink):
-        await server.tell(f"You tried to connect with {PASSWORD}!")
+        await server.tell(f"You tried to connect with {server.password}!")
         heard = await sink.one(lambda o: "You tried" in o.text)
         assert heard.text == "You tried to connect with […]!"
 
@@ -468,7 +490,7 @@ async def test_saying_gives_the_echo_as_result_and_as_own_observation() -> None:
         ("get", {"thing": "moon"}, "get moon", [("Could not find &#x27;moon&#x27;.", "")], ActState.FAILED, "Could not find 'moon'."),
         ("get", {"thing": "anvil"}, "get anvil", [("The anvil sits too firmly.", "")], ActState.FAILED, "The anvil sits too firmly."),
         ("get", {"thing": "mug"}, "get mug", [("You pick up a mug.", "")], ActState.DONE, "You pick up a mug."),
-        ("give", {"thing": "mug", "to": "Bob"}, "give mug = Bob", [("You give a mug to Bob.", "")], ActState.DONE, "You give a mug to Bob."),
+        ("give", {"thing": "mug", "to": "Al"}, "give mug = Al", [("You give a mug to Al.", "")], ActState.DONE, "You give a mug to Al."),
         ("look", {"at": "Bob"}, "look Bob", [("Bob<br>A man.", "look")], ActState.DONE, "Bob\nA man."),
         ("look", {"at": "sky"}, "look sky", [("It is blue.", "")], ActState.DONE, "It is blue."),
         ("inventory", {}, "inventory", [("You are not carrying anything.", "inventory")], ActState.DONE, "You are not carrying anything."),
@@ -517,6 +539,7 @@ async def test_a_slow_walk_is_waited_for() -> None:
         await server.until(lambda: "north" in server.commands)
         await server.tell('Bob says, "wait"', "say")
         await sink.one(lambda o: "wait" in o.text)
+        assert (await act(world, "say", tag="a2", text="on my way")).state is ActState.DONE
         assert not walk.done()
         server.room = "Yard"
         await server.look()
@@ -529,7 +552,7 @@ async def test_an_outcome_that_comes_after_the_time_limit_is_told_later() -> Non
     """W4, C35: unknown first, never repeated, the truth by `finished`."""
     async with StandIn() as server, living(server) as (world, sink):
         server.scripted["north"] = [("You start walking north.", "")]
-        result = await act(world, "move", timeout_s=1.5, tag="walk", exit="north")
+        result = await act(world, "move", timeout_s=0.5, tag="walk", exit="north")
         assert (result.state, result.error_code) == (ActState.UNKNOWN, "timeout")
         server.room = "Yard"
         await server.look()
@@ -543,13 +566,34 @@ async def test_a_reload_delays_an_act_and_sends_it_once() -> None:
     async with StandIn() as server, living(server) as (world, sink):
         server.up = False
         saying = asyncio.create_task(act(world, "say", text="hello"))
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(saying), 1.2)
+        await server.until(lambda: server.swallowed >= 6)  # it asks again and again, and holds the words back
         assert server.commands == []
         server.up = True
         assert (await saying).state is ActState.DONE
         assert server.commands == ["say hello"]
         assert len(sink.attachments) == 1
+
+
+async def test_a_character_that_lost_its_body_logs_in_again() -> None:
+    """W3: a server's reset logs everyone out and leaves the connections open; nothing would ever be heard again."""
+    async with StandIn() as server, living(server) as (world, sink):
+        server.in_body = False
+        assert (await act(world, "say", text="hello")).error_code == "not_attached"
+        await sink.until(lambda: len(sink.attachments) == 2)
+        assert (await act(world, "say", text="hello")).state is ActState.DONE
+        assert server.commands == ["say hello"]
+
+
+async def test_the_loss_of_the_body_is_noticed_without_an_act() -> None:
+    """W3: half-open in the game's sense, found by the watch."""
+    async with StandIn() as server:
+        world, sink = attaching(server, patience=Patience(ask_s=0.1, watch_s=0.1)), Listener()
+        run = asyncio.create_task(world.run(sink, None))
+        await sink.until(lambda: bool(sink.attachments))
+        server.in_body = False
+        await sink.until(lambda: len(sink.attachments) == 2)
+        await world.close()
+        await run
 
 
 async def test_an_act_during_a_long_outage_fails_unsent() -> None:
@@ -640,4 +684,4 @@ async def test_a_sink_that_fails_ends_the_run_with_its_fault() -> None:
     async with StandIn() as server:
         with pytest.raises(OSError, match="disk full"):
             async with asyncio.timeout(10):
-                await EvenniaWorld(server.url, user=USER, password=PASSWORD).run(Broken(), None)
+                await attaching(server).run(Broken(), None)
