@@ -29,6 +29,8 @@ _MOB = re.compile(r"\b(" + "|".join(re.escape(m) for m in words.MOBS) + r")\b")
 _SPEECH_FIELDS = ("text", "message", "line", "words", "speech")
 _TEXT_FIELDS = (*_SPEECH_FIELDS, "query", "note", "what", "arg", "target", "thing", "item", "place")
 MAX_ROUNDS = 4
+#: Share of turns in which the flood's model uses tools at all, and in which it goes on after a round of them.
+FIRST, MORE = 0.8, 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +119,7 @@ def summary(reading: Reading, r: random.Random, *, kind: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class FloodBrain:
-    """A model under load: tools in about 80 % of the turns, one to three calls in one to three rounds, then one line and the end.
+    """A model under load: tools in about 80 % of the turns, one to three calls in one to four rounds, then one line and the end.
 
     Attributes:
         npc: the NPC's name.
@@ -137,16 +139,15 @@ class FloodBrain:
         reading = Reading(body)
         if _declined(reading, self.declines, self.declines_late):
             return Reply(content=[], stop_reason="refusal")
-        turn = reading.stamp or reading.news
-        r = _dice(self.seed, turn, reading.round)
+        # The newest call's id stands for how far the turn is: a model whose earlier rounds were cut away does not start all over again.
+        r = _dice(self.seed, reading.stamp or reading.news, reading.last_call_id if reading.round else "")
         if not reading.tools:
             return Reply(content=(_text(summary(reading, r, kind=self.summaries)),))
         address = next(iter(addresses(reading.news, self.npc)[-1:]), None)
         asks = _ASKS.search(address.words) if address else None
         if address and asks:
             return self._remember(reading, address, asks["thing"], r)
-        rounds = _dice(self.seed, turn).choices((0, 1, 2, 3), (20, 55, 18, 7))[0]
-        if reading.round >= min(rounds, MAX_ROUNDS):
+        if r.random() >= (MORE if reading.round else FIRST) or reading.round >= MAX_ROUNDS:
             return Reply(content=(_text(self._last(reading, r)),))
         names = [n for n in reading.tools if not n.startswith("npc_")] or list(reading.tools)
         calls = [self._any_call(reading, r, n, r.choice(names)) for n in range(r.choices((1, 2, 3), (50, 30, 20))[0])]

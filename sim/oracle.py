@@ -102,7 +102,14 @@ class Books:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What was counted on the way."""
+    """What was counted on the way. Some that are not plain from their names:
+
+    Attributes:
+        main: requests that are no summaries.
+        judged: main requests that hold the newest observation; `whole` and `cut` are of these.
+        recalled: asked turns whose first request held the answer; `answered` those whose last one did.
+        forgetful: requests in which a call that the NPC had made in the same turn no longer stood.
+    """
 
     turns: int = 0
     turns_failed: int = 0
@@ -122,6 +129,7 @@ class Tally:
     asked: int = 0
     recalled: int = 0
     answered: int = 0
+    forgetful: int = 0
     errors: Counter[str] = field(default_factory=Counter)
 
 
@@ -147,6 +155,7 @@ class Oracle:
         self._last_has_fact = False
         self._first_has_fact: bool | None = None
         self._known_rejections: set[bytes] = set()
+        self._calls: set[str] = set()
         self._fixed: dict[int, int] = {}
 
     # -- events of a run, in order
@@ -157,6 +166,7 @@ class Oracle:
         self._seen_newest = self._refused = self._fits = self._last_has_fact = False
         self._first_has_fact = None
         self._all_whole = True
+        self._calls.clear()
         self._known_rejections.clear()  # what matters is the answer to a rejection; it never takes more than the turn
 
     def request(self, judged: Judged) -> bool:
@@ -182,6 +192,11 @@ class Oracle:
         if newest:
             self._seen_newest = True
             self._observation(turn, reading, judged)
+            calls = {str(b.get("id")) for _, content in reading.messages for b in content if b.get("type") == "tool_use"}
+            tally.forgetful += not calls >= self._calls
+            self._calls.update(
+                str(b.get("id")) for _, content in reading.messages[reading.opening :] for b in content if b.get("type") == "tool_use"
+            )
         elif self._seen_newest and not self._refused:
             self.find("P7", "the line addressed to the NPC was there and is gone in a later request of the same turn")
         return judged.status == 200 and judged.stop_reason == "end_turn" and (newest or self._refused)

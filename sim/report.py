@@ -85,6 +85,7 @@ class Report:
             "asked_recalled_share": _share(self._sum("recalled"), self._sum("asked")),
             "asked_answered_share": _share(self._sum("answered"), self._sum("asked")),
             "observation_cut_named": self._sum("cut"),
+            "requests_without_an_earlier_call_of_the_turn": self._sum("forgetful"),
             "cpu_ms_per_turn_first_tenth": first,
             "cpu_ms_per_turn_last_tenth": last,
             "policy_last_tenth_over_first": self._policy_drift(),

@@ -1,6 +1,7 @@
 """The command line. Each command is one module; `sim` and `demo` come by entry point, since they stand above this package.
 
-Invariant: a mistake of a person ends in one sentence and an exit code, never in a traceback.
+Invariants: a mistake of a person ends in one sentence and an exit code, never in a traceback; a command imports what it needs and no
+more, so that reading a diary does not wait for the model's library.
 """
 
 from __future__ import annotations
@@ -22,22 +23,29 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-app.command("attach")(attach.attach)
+app.command("attach", help=attach.HELP)(attach.attach)
 app.command("status")(status.status)
 app.command("log")(log.log)
 app.add_typer(diary.app, name="diary")
 
-for entry in sorted(entry_points(group="npc.commands"), key=lambda e: e.name):
-    command = entry.load()
-    if isinstance(command, typer.Typer):
-        app.add_typer(command, name=entry.name)
-    else:
-        app.command(entry.name)(command)
+OWN = frozenset({"attach", "status", "log", "diary"})
+
+
+def add_plugins() -> None:
+    """Add the commands of the packages above this one."""
+    for entry in sorted(entry_points(group="npc.commands"), key=lambda e: e.name):
+        command = entry.load()
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=entry.name)
+        else:
+            app.command(entry.name)(command)
 
 
 def main() -> None:
     """Run the command line of this process."""
     try:
+        if not OWN & set(sys.argv[1:2]):
+            add_plugins()
         app()
     except NpcError as error:
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"npc: {error}", markup=False)

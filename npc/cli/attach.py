@@ -6,44 +6,22 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
-import signal
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Annotated, Any
 
 import structlog
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from npc.character import Character, Watcher
-from npc.context import Context
-from npc.errors import Misconfigured, ModelRefusedUs, NpcError, Usage, WorldRefusedUs
-from npc.home import Home, default_home
-from npc.persona import Persona, load_persona
-from npc.tools import Toolbox
-from runtime.agent import TimedCount
-from runtime.core import effects as fx
-from runtime.core.budget import Budget, Part, misfit
-from runtime.core.calibration import START
-from runtime.core.layout import Shape
-from runtime.core.session import Settings
-from runtime.model.client import ModelClient
-from runtime.model.counting import Counter
-from runtime.model.profiles import Profile, profile
-from runtime.store.errors import StoreError
-from runtime.store.journal import Journal
-from world_adapter.client import WebsocketWorld
-from world_adapter.errors import WorldError
-from world_adapter.evennia import EvenniaWorld
-from world_adapter.world import World
+from npc.errors import Misconfigured, ModelRefusedUs, NpcError, WorldRefusedUs
+from npc.persona import load_persona
 
-OUTPUT_TOKENS = 1_024
-SUMMARY_TOKENS = 1_500
+if TYPE_CHECKING:
+    from npc.living import Ending
+
 HELP = """Attach an NPC to a game server and keep it alive.
 
 Secrets come from the environment or a file, never from the command line: ANTHROPIC_API_KEY (or ANTHROPIC_API_KEY_FILE) for the model,
@@ -63,139 +41,22 @@ def attach(
     insecure: Annotated[bool, typer.Option(help="Allow ws:// outside this machine.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per event on standard output.")] = False,
 ) -> None:
-    """See HELP."""
+    """Attach an NPC to a game server and keep it alive."""
+    from npc.living import live  # noqa: PLC0415 (the model's library takes seconds to import, and no other command needs it)
+
     who = load_persona(persona).adjusted(model=model, window=window, base_url=base_url)
     watcher = _json_lines if as_json else _plain_lines(Console(highlight=False))
     _quiet_logs()
-    end = asyncio.run(_live(url, who, home, insecure=insecure, watch=watcher))
-    _finish(end)
+    _finish(asyncio.run(live(url, who, home, insecure=insecure, watch=watcher)))
 
 
-attach.__doc__ = HELP
-
-
-async def _live(url: str, who: Persona, home_path: Path | None, *, insecure: bool, watch: Watcher) -> fx.End:
-    count = TimedCount(Counter.load().count)
-    facts = profile(who.model.id)
-    settings = settings_of(who, facts)
-    home = Home(home_path or default_home(who.character.name))
-    for warning in home.open(who):
-        watch("warning", {"text": warning})
-    try:
-        _check_room(home, who, settings, count)
-        try:
-            journal = await Journal.open(home.database_path, clock=time.time)
-        except StoreError as error:
-            raise Misconfigured(str(error)) from error
-        client = ModelClient(api_key=secret("ANTHROPIC_API_KEY"), base_url=who.model.base_url)
-        try:
-            character = Character(
-                persona=who,
-                home=home,
-                journal=journal,
-                model=client,
-                world=world_of(url, who, insecure=insecure),
-                settings=settings,
-                count=count,
-                watch=watch,
-                cacheable=facts.min_cacheable,
-            )
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, character.stop)
-            return await character.live()
-        finally:
-            await client.close()
-            await journal.close()
-    finally:
-        home.close()
-
-
-def settings_of(who: Persona, facts: Profile) -> Settings:
-    """The loop's settings of a persona on a model."""
-    window = who.model.window
-    output = min(who.model.output_tokens or min(OUTPUT_TOKENS, window // 8), facts.max_output)
-    marks = {"high": who.compaction.high, "low": who.compaction.low}
-    budget = Budget(window=window, output=output, **{k: v for k, v in marks.items() if v is not None})
-    return Settings(
-        budget=budget,
-        shape=Shape(
-            model=who.model.id, tail_as_system=facts.system_in_messages, thinking_off=facts.thinking_off is not None
-        ),
-        steps_per_turn=who.budget.steps_per_turn,
-        seconds_per_turn=who.budget.seconds_per_turn,
-        dollars_per_day=who.budget.dollars_per_day,
-        idle_s=who.wake.idle_s,
-        idle_max_s=who.wake.idle_max_s,
-        gather_s=who.wake.gather_s,
-        summary_tokens=SUMMARY_TOKENS if who.compaction.summaries == "model" else 0,
-    )
-
-
-def _check_room(home: Home, who: Persona, settings: Settings, count: TimedCount) -> None:
-    """Rung 6 is found before anything is connected, as far as it does not depend on the world's actions."""
-    fixed = Context(who, count).fixed(Toolbox().tools, 0, home.constitution())
-    sizes = tuple(Part(name=name, tokens=int(raw * START) + 1) for name, raw in fixed.sizes)
-    if parts := misfit(settings.budget, sizes):
-        show_parts(parts, settings.budget.window)
-        need = sum(p.tokens for p in parts)
-        raise Misconfigured(
-            f"nothing fits: the parts above need {need:,} tokens, the window has {settings.budget.window:,}: "
-            f"shorten {home.constitution_path} or the persona, or give a larger --window"
-        )
-
-
-def show_parts(parts: tuple[Part, ...], window: int) -> None:
-    """The table of rung 6."""
-    table = Table("part", "tokens", title=f"What has to fit into a window of {window:,} tokens")
-    table.columns[1].justify = "right"
-    for part in parts:
-        table.add_row(part.name, f"{part.tokens:,}")
-    Console(stderr=True).print(table)
-
-
-def world_of(url: str, who: Persona, *, insecure: bool) -> World:
-    """The adapter for an address."""
-    parts = urlsplit(url)
-    if parts.username or parts.password:
-        raise Usage("the address must hold no user or password: secrets come from the environment, see npc attach --help")
-    name = who.world.npc or who.character.name
-    try:
-        return _adapter(url, parts.scheme, name, who, insecure=insecure)
-    except WorldError as error:
-        raise WorldRefusedUs(str(error)) from error
-
-
-def _adapter(url: str, scheme: str, name: str, who: Persona, *, insecure: bool) -> World:
-    if scheme in ("ws", "wss"):
-        return WebsocketWorld(url, npc=name, token=secret("NPC_WORLD_TOKEN"), allow_plain=insecure)
-    if scheme in ("evennia+ws", "evennia+wss"):
-        user, password = os.environ.get("NPC_EVENNIA_USER"), secret("NPC_EVENNIA_PASSWORD")
-        if not user or not password:
-            raise Misconfigured("set NPC_EVENNIA_USER and NPC_EVENNIA_PASSWORD (or NPC_EVENNIA_PASSWORD_FILE) to log in to Evennia")
-        return EvenniaWorld(url, user=user, password=password, names=who.names, allow_insecure=insecure)
-    raise Usage(f"{url!r} is no address of a world: use ws://, wss:// or evennia+ws://")
-
-
-def secret(name: str) -> str | None:
-    """A secret from the environment, or from the file that NAME_FILE names.
-
-    Raises:
-        Misconfigured: the file cannot be read.
-    """
-    if value := os.environ.get(name):
-        return value
-    if path := os.environ.get(f"{name}_FILE"):
-        try:
-            return Path(path).read_text(encoding="utf-8").strip() or None
-        except (OSError, UnicodeDecodeError) as error:
-            raise Misconfigured(f"{name}_FILE names {path}, which cannot be read ({type(error).__name__})") from error
-    return None
-
-
-def _finish(end: fx.End) -> None:
+def _finish(end: Ending) -> None:
     if end.parts:
-        show_parts(end.parts, 0)
+        table = Table("part", "tokens", title=f"What has to fit into a window of {end.window:,} tokens")
+        table.columns[1].justify = "right"
+        for name, tokens in end.parts:
+            table.add_row(name, f"{tokens:,}")
+        Console(stderr=True).print(table)
     errors: dict[int, type[NpcError]] = {3: Misconfigured, 4: WorldRefusedUs, 5: ModelRefusedUs}
     if end.code:
         raise errors.get(end.code, NpcError)(end.message)

@@ -103,6 +103,7 @@ def _run_tools(session: Session, now: float, uses: list[Block], answer: Answer) 
 def _cut_off(session: Session, now: float) -> None:
     """The answer hit its limit: nothing of it is used, one more try with twice the room, if there is any."""
     session.log("truncated", max_tokens=session.cap_sent, boosted=session.boosted)
+    session.output_guess = 0  # it is too little, so look again how much there may be
     if session.boosted or output_cap(session, session.raw_sent, boosted=True) <= session.cap_sent:
         resting.end_turn(session, now, "answer cut off")
         return

@@ -86,7 +86,7 @@ class Session:
         self.ceiling = 0  # what a whole request may have, as rejected ones taught; 0: nothing was taught
         self.window_seen = 0  # the provider's own window where it is smaller than the one that was set
         self.output_seen = 0  # the provider's own limit of an answer, where it told one
-        self.output_guess = 0  # the same where it did not, for this turn
+        self.output_guess = 0  # the same where it did not
         # tools
         self.pending: dict[str, Pending] = {}
         self.tools_op = 0  # the operation of the calls in `pending`

@@ -92,7 +92,7 @@ def wake(session: Session, now: float, reason: str) -> None:
     session.step = 0
     session.turn_started = now
     session.resumed = session.turn_had_news = session.boosted = False
-    session.pauses = session.remedy = session.too_long = session.refused = session.output_guess = 0
+    session.pauses = session.remedy = session.too_long = session.refused = 0
     session.log("wake", reason=reason)
     session.ask(reason, drain=True)
 

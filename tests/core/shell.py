@@ -79,10 +79,12 @@ class Shell:
         self.answered = False
         self.calls_of_turn = 0
         self.twin: Session | None = None
+        self.broken = False
 
     # ------------------------------------------------------------ events in, effects out
     def feed(self, event: ev.Event) -> None:
         """One event into the session, and into its twin, which must do the same for ever."""
+        self.broken = True  # until this has gone well: a failure is not to be hidden by the next one
         history = self.session.messages
         self.session.receive(event)
         effects = self.session.effects()
@@ -92,6 +94,7 @@ class Shell:
         for effect in effects:
             self._take(effect, history)
         self.check()
+        self.broken = False
 
     def _take(self, effect: fx.Effect, history: Sequence[Any]) -> None:
         self.since_call.append(effect)
@@ -282,6 +285,7 @@ class Shell:
         self.events += 1
         if isinstance(outcome, Answer):
             self.answered = True
+            self.rejected.clear()  # from here on the same words may come again in another life
         elif outcome.fault in REJECTIONS:
             self.rejected.add(print_of(call.body))
         elif outcome.fault is Fault.TRANSIENT or outcome.fault in OPERATOR_FAULTS:

@@ -230,7 +230,7 @@ class Life(RuleBasedStateMachine):
 
     # ------------------------------------------------------------ P1
     def teardown(self) -> None:
-        if hasattr(self, "shell"):
+        if hasattr(self, "shell") and not self.shell.broken:
             self.shell.prove_alive()
 
 

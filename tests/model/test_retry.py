@@ -81,7 +81,7 @@ async def test_retry_after_is_honoured_with_jitter_on_top() -> None:
 async def test_a_server_cannot_park_a_call() -> None:
     """A longer wait than we have patience for goes up at once, told to the loop."""
     days = Days([asked(3600.0), GOOD])
-    got = await days.persist(Policy())
+    got = await days.persist(Policy(within_s=1e9))
     assert isinstance(got, Failure)
     assert got.retry_after_s == 3600.0
     assert days.slept == []

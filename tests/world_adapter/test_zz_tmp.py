@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections import Counter, deque
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -295,7 +295,7 @@ class TwoHalves(RuleBasedStateMachine):
 
 
 TestTwoHalves = TwoHalves.TestCase
-TestTwoHalves.settings = settings(max_examples=1000, stateful_step_count=60, deadline=None)
+TestTwoHalves.settings = settings(max_examples=1000, phases=(Phase.generate,), stateful_step_count=60, deadline=None)
 
 
 def test_the_wire_is_readable() -> None:

@@ -1,0 +1,168 @@
+"""From a persona, a home and an address to a living character: the parts are put together here, once.
+
+Invariant: whatever ends it, the world is left, the journal written and the home's lock released.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from npc.character import Character, Watcher
+from npc.context import Context
+from npc.errors import Misconfigured, Usage, WorldRefusedUs
+from npc.home import Home, default_home
+from npc.persona import Persona
+from npc.tools import Toolbox
+from runtime.agent import TimedCount
+from runtime.core.budget import Budget, Part, misfit
+from runtime.core.calibration import START
+from runtime.core.layout import Shape
+from runtime.core.session import Settings
+from runtime.model.client import ModelClient
+from runtime.model.counting import Counter
+from runtime.model.profiles import Profile, profile
+from runtime.store.errors import StoreError
+from runtime.store.journal import Journal
+from world_adapter.client import WebsocketWorld
+from world_adapter.errors import WorldError
+from world_adapter.evennia import EvenniaWorld
+from world_adapter.world import World
+
+OUTPUT_TOKENS = 1_024
+SUMMARY_TOKENS = 1_500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a life ended: the exit code, one sentence, and for rung 6 every part of the request with its size in tokens."""
+
+    code: int
+    message: str
+    parts: tuple[tuple[str, int], ...] = ()
+    window: int = 0
+
+
+async def live(url: str, who: Persona, home_path: Path | None, *, insecure: bool, watch: Watcher) -> Ending:
+    """Bring an NPC to life and stay until it ends.
+
+    Raises:
+        NpcError: it could not begin.
+    """
+    count = TimedCount(Counter.load().count)
+    facts = profile(who.model.id)
+    settings = settings_of(who, facts)
+    home = Home(home_path or default_home(who.character.name))
+    for warning in home.open(who):
+        watch("warning", {"text": warning})
+    try:
+        if ending := _misfit(home, who, settings, count):
+            return ending
+        try:
+            journal = await Journal.open(home.database_path, clock=time.time)
+        except StoreError as error:
+            raise Misconfigured(str(error)) from error
+        client = ModelClient(api_key=secret("ANTHROPIC_API_KEY"), base_url=who.model.base_url)
+        try:
+            character = Character(
+                persona=who,
+                home=home,
+                journal=journal,
+                model=client,
+                world=world_of(url, who, insecure=insecure),
+                settings=settings,
+                count=count,
+                watch=watch,
+                cacheable=facts.min_cacheable,
+            )
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, character.stop)
+            end = await character.live()
+            parts = tuple((p.name, p.tokens) for p in end.parts)
+            return Ending(code=end.code, message=end.message, parts=parts, window=settings.budget.window)
+        finally:
+            await client.close()
+            await journal.close()
+    finally:
+        home.close()
+
+
+def settings_of(who: Persona, facts: Profile) -> Settings:
+    """The loop's settings of a persona on a model."""
+    window = who.model.window
+    output = min(who.model.output_tokens or min(OUTPUT_TOKENS, window // 8), facts.max_output)
+    marks = {"high": who.compaction.high, "low": who.compaction.low}
+    budget = Budget(window=window, output=output, **{k: v for k, v in marks.items() if v is not None})
+    return Settings(
+        budget=budget,
+        shape=Shape(
+            model=who.model.id, tail_as_system=facts.system_in_messages, thinking_off=facts.thinking_off is not None
+        ),
+        steps_per_turn=who.budget.steps_per_turn,
+        seconds_per_turn=who.budget.seconds_per_turn,
+        dollars_per_day=who.budget.dollars_per_day,
+        idle_s=who.wake.idle_s,
+        idle_max_s=who.wake.idle_max_s,
+        gather_s=who.wake.gather_s,
+        summary_tokens=SUMMARY_TOKENS if who.compaction.summaries == "model" else 0,
+    )
+
+
+def _misfit(home: Home, who: Persona, settings: Settings, count: TimedCount) -> Ending | None:
+    """Rung 6 is found before anything is connected, as far as it does not depend on the world's actions."""
+    fixed = Context(who, count).fixed(Toolbox().tools, 0, home.constitution())
+    sizes = tuple(Part(name=name, tokens=int(raw * START) + 1) for name, raw in fixed.sizes)
+    parts = misfit(settings.budget, sizes)
+    if parts is None:
+        return None
+    need = sum(p.tokens for p in parts)
+    message = (
+        f"nothing fits: the parts above need {need:,} tokens, the window has {settings.budget.window:,}: "
+        f"shorten {home.constitution_path} or the persona, or give a larger --window"
+    )
+    return Ending(code=3, message=message, parts=tuple((p.name, p.tokens) for p in parts), window=settings.budget.window)
+
+
+def world_of(url: str, who: Persona, *, insecure: bool) -> World:
+    """The adapter for an address."""
+    parts = urlsplit(url)
+    if parts.username or parts.password:
+        raise Usage("the address must hold no user or password: secrets come from the environment, see npc attach --help")
+    name = who.world.npc or who.character.name
+    try:
+        return _adapter(url, parts.scheme, name, who, insecure=insecure)
+    except WorldError as error:
+        raise WorldRefusedUs(str(error)) from error
+
+
+def _adapter(url: str, scheme: str, name: str, who: Persona, *, insecure: bool) -> World:
+    if scheme in ("ws", "wss"):
+        return WebsocketWorld(url, npc=name, token=secret("NPC_WORLD_TOKEN"), allow_plain=insecure)
+    if scheme in ("evennia+ws", "evennia+wss"):
+        user, password = os.environ.get("NPC_EVENNIA_USER"), secret("NPC_EVENNIA_PASSWORD")
+        if not user or not password:
+            raise Misconfigured("set NPC_EVENNIA_USER and NPC_EVENNIA_PASSWORD (or NPC_EVENNIA_PASSWORD_FILE) to log in to Evennia")
+        return EvenniaWorld(url, user=user, password=password, names=who.names, allow_insecure=insecure)
+    raise Usage(f"{url!r} is no address of a world: use ws://, wss:// or evennia+ws://")
+
+
+def secret(name: str) -> str | None:
+    """A secret from the environment, or from the file that NAME_FILE names.
+
+    Raises:
+        Misconfigured: the file cannot be read.
+    """
+    if value := os.environ.get(name):
+        return value
+    if path := os.environ.get(f"{name}_FILE"):
+        try:
+            return Path(path).read_text(encoding="utf-8").strip() or None
+        except (OSError, UnicodeDecodeError) as error:
+            raise Misconfigured(f"{name}_FILE names {path}, which cannot be read ({type(error).__name__})") from error
+    return None

@@ -1,0 +1,342 @@
+"""A real Evennia server for tests: its own environment and a seeded game, built once under .cache/evennia, copied and started per run.
+
+Everything listens on the loopback only, on ports that were free at the start, and ends by process id. What a run changes dies with its
+copy of the game. Two runs at a time do not meet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import html
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+CACHE = Path(__file__).resolve().parents[2] / ".cache" / "evennia"
+REQUIREMENT = "evennia>=5.0.1,<7"
+START_S = 120.0
+PORTS = ("WEB", "WEB_INTERNAL", "WEBSOCKET", "AMP")
+
+SETTINGS = '''
+import os
+
+TELNET_ENABLED = SSH_ENABLED = SSL_ENABLED = False
+WEBSERVER_ENABLED = True  # without it the websocket is off too
+WEBSERVER_PORTS = [(int(os.environ["EVENNIA_TEST_WEB"]), int(os.environ["EVENNIA_TEST_WEB_INTERNAL"]))]
+WEBSOCKET_CLIENT_PORT = int(os.environ["EVENNIA_TEST_WEBSOCKET"])
+AMP_PORT = int(os.environ["EVENNIA_TEST_AMP"])
+WEBSERVER_INTERFACES = ["127.0.0.1"]
+WEBSOCKET_CLIENT_INTERFACE = AMP_HOST = AMP_INTERFACE = "127.0.0.1"
+LOGIN_THROTTLE_LIMIT = CREATION_THROTTLE_LIMIT = 1000
+GAME_INDEX_ENABLED = False
+'''
+
+SETUP = '''
+from evennia import create_account, create_object
+
+PEOPLE = {people}
+
+
+def at_initial_setup():
+    rooms = {{}}
+    for name, desc in {rooms}.items():
+        rooms[name] = create_object("typeclasses.rooms.Room", key=name)
+        rooms[name].db.desc = desc
+    for here, way, there in {exits}:
+        create_object("typeclasses.exits.Exit", key=way, location=rooms[here], destination=rooms[there])
+    create_object("typeclasses.objects.Object", key="rusty mug", location=rooms["Tavern"])
+    for name, (password, home) in PEOPLE.items():
+        account = create_account(name, None, password, typeclass="typeclasses.accounts.Account")
+        body = create_object("typeclasses.characters.Character", key=name, location=rooms[home], home=rooms[home])
+        body.locks.add("puppet:pid(%s) or perm(Developer)" % account.id)
+        account.characters.add(body)
+        account.db._last_puppet = body
+'''
+
+ROOMS = {"Tavern": "A smoky tavern with a long oak bar.", "Yard": "A muddy yard behind the tavern."}
+EXITS = [("Tavern", "north", "Yard"), ("Yard", "south", "Tavern")]
+# Two that are there to be NPCs, two that a test plays, one in each room.
+PEOPLE = {
+    "Warden": ("oak bar 17 warden", "Tavern"),
+    "Maren": ("oak bar 17 maren", "Tavern"),
+    "Bob": ("oak bar 17 bob", "Tavern"),
+    "Carol": ("oak bar 17 carol", "Yard"),
+}
+ADMIN = ("admin", "oak bar 17 admin")
+RECIPE = SETTINGS + SETUP.format(people=PEOPLE, rooms=ROOMS, exits=EXITS)
+
+
+class CannotInstallError(Exception):
+    """Evennia could not be installed on this machine; the message says what pip said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A login of the seeded game, which plays the character of the same name."""
+
+    name: str
+    password: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvenniaServer:
+    """A running server.
+
+    Attributes:
+        port: of the websocket, on 127.0.0.1.
+        npc: an account for an NPC; its character stands in the Tavern, whose exit `north` leads to the Yard.
+        other_npc: a second one, for a second test.
+        bob: an account for a scripted player, whose character is in the Tavern.
+        carol: another one, in the Yard.
+        admin: the superuser, for whatever a test needs to arrange.
+        folder: the game's folder, with its logs.
+    """
+
+    port: int
+    folder: Path
+    npc: Account
+    other_npc: Account
+    bob: Account
+    carol: Account
+    admin: Account
+
+    @property
+    def url(self) -> str:
+        return f"evennia+ws://127.0.0.1:{self.port}"
+
+
+class ScriptedPlayer:
+    """A person at a keyboard: a plain websocket client that knows nothing of the adapter.
+
+    `async with ScriptedPlayer(server, server.bob) as bob: await bob.do("say hello"); await bob.hears(lambda text: "hello" in text)`
+    """
+
+    def __init__(self, server: EvenniaServer, account: Account) -> None:
+        self._server = server
+        self._account = account
+        self._read = 0
+        self.lines: list[str] = []
+        self._ws: ClientConnection | None = None
+
+    async def __aenter__(self) -> Self:
+        self._ws = await connect(f"ws://127.0.0.1:{self._server.port}/", proxy=None)
+        await self.hears(lambda text: "Welcome" in text)
+        await self.do(f'connect "{self._account.name}" "{self._account.password}"')
+        await self.hears(lambda text: text == f"You become {self._account.name}.")
+        await self.hears(lambda text: "Exits:" in text or self._account.name == ADMIN[0])
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None) -> None:
+        assert self._ws is not None
+        with contextlib.suppress(ConnectionClosed):
+            await self.do("quit")
+        await self._ws.close()
+
+    async def do(self, command: str) -> None:
+        """Types one command."""
+        assert self._ws is not None
+        await self._ws.send(json.dumps(["text", [command], {}]))
+
+    async def hears(self, fits: Callable[[str], bool], within_s: float = 20.0) -> str:
+        """The next line that fits, among those not looked at before; the ones before it count as looked at."""
+        assert self._ws is not None
+        deadline = time.monotonic() + within_s
+        while True:
+            while self._read < len(self.lines):
+                self._read += 1
+                if fits(self.lines[self._read - 1]):
+                    return self.lines[self._read - 1]
+            async with asyncio.timeout(max(deadline - time.monotonic(), 0.0)):
+                frame = json.loads(await self._ws.recv())
+            if frame[0] == "text":
+                self.lines.append(_plain(frame[1][0]))
+
+
+def _plain(markup: str) -> str:
+    return html.unescape(re.sub(r"<[^>]*>", "", re.sub(r"<br\s*/?>", "\n", markup))).strip()
+
+
+@contextmanager
+def running() -> Iterator[EvenniaServer]:
+    """A server with the seeded game, from a cold start if need be; stopped at the end whatever happens.
+
+    Raises:
+        CannotInstallError: there is no Evennia for this machine.
+    """
+    CACHE.mkdir(parents=True, exist_ok=True)
+    python, seeded = _seeded_game()
+    folder = Path(tempfile.mkdtemp(prefix="run-", dir=CACHE))
+    game = folder / "game"
+    try:
+        shutil.copytree(seeded, game)
+        environment = _environment(game)
+        with _processes(python, game, environment):
+            port = int(environment["EVENNIA_TEST_WEBSOCKET"])
+            people = {name: Account(name=name, password=password) for name, (password, _) in PEOPLE.items()}
+            yield EvenniaServer(
+                port=port,
+                folder=game,
+                npc=people["Warden"],
+                other_npc=people["Maren"],
+                bob=people["Bob"],
+                carol=people["Carol"],
+                admin=Account(name=ADMIN[0], password=ADMIN[1]),
+            )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _seeded_game() -> tuple[Path, Path]:
+    """The environment's Python and a game after its first start, made now if this is the first time."""
+    series = f"{sys.version_info.major}.{sys.version_info.minor}"
+    venv = CACHE / f"venv-{series}"
+    python = venv / "bin" / "python"
+    game = CACHE / f"game-{series}-{hashlib.sha256((RECIPE + REQUIREMENT).encode()).hexdigest()[:12]}"
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (venv / "complete").exists():
+            shutil.rmtree(venv, ignore_errors=True)
+            _install(venv)
+            (venv / "complete").touch()
+        if not game.exists():
+            _seed(python, game)
+    return python, game
+
+
+def _install(venv: Path) -> None:
+    try:
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True, capture_output=True, text=True)
+        subprocess.run(
+            [venv / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", REQUIREMENT],
+            check=True, capture_output=True, text=True,
+        )  # fmt: skip
+    except (subprocess.CalledProcessError, OSError) as exc:
+        said = getattr(exc, "stderr", "") or str(exc)
+        raise CannotInstallError(f"Evennia cannot be installed here: {said.strip().splitlines()[-1] if said.strip() else exc!r}") from exc
+
+
+def _seed(python: Path, game: Path) -> None:
+    """Makes the game and starts it once, as its README says; at its first start it runs our setup and restarts itself."""
+    with tempfile.TemporaryDirectory(prefix="seed-", dir=CACHE) as scratch:
+        made = Path(scratch) / "game"
+        _launch(python, "--init", "game", cwd=Path(scratch), environment=dict(os.environ))
+        with (made / "server" / "conf" / "settings.py").open("a") as settings:
+            settings.write(SETTINGS)
+        (made / "server" / "conf" / "at_initial_setup.py").write_text(SETUP.format(people=PEOPLE, rooms=ROOMS, exits=EXITS))
+        environment = _environment(made)
+        name, password = ADMIN
+        environment |= {f"EVENNIA_SUPERUSER_{key}": value for key, value in (("USERNAME", name), ("PASSWORD", password), ("EMAIL", ""))}
+        try:
+            _launch(python, "migrate", cwd=made, environment=environment)
+            _launch(python, "start", cwd=made, environment=environment)
+            log = made / "server" / "logs" / "server.log"
+            _wait(lambda: log.exists() and "successfully restarted" in log.read_text(errors="replace"), "the seeded game did not restart")
+        finally:
+            for name in ("server", "portal"):
+                with contextlib.suppress(FileNotFoundError, ValueError):
+                    _end(int((made / "server" / f"{name}.pid").read_text()))
+        for left in (*made.glob("server/*.pid"), *made.glob("server/logs/*.log")):
+            left.unlink(missing_ok=True)
+        made.rename(game)
+
+
+def _launch(python: Path, *args: str, cwd: Path, environment: dict[str, str]) -> None:
+    # The launcher finds its helpers beside its own Python.
+    environment = environment | {"PATH": f"{python.parent}:{environment.get('PATH', '')}"}
+    done = subprocess.run(
+        [python.parent / "evennia", *args], cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, timeout=START_S, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise RuntimeError(f"evennia {' '.join(args)} failed: {done.stdout[-2000:]}")
+
+
+def _environment(game: Path) -> dict[str, str]:
+    with contextlib.ExitStack() as held:
+        ports = []
+        for _ in PORTS:
+            taken = held.enter_context(socket.socket())
+            taken.bind(("127.0.0.1", 0))
+            ports.append(taken.getsockname()[1])
+    chosen = {f"EVENNIA_TEST_{name}": str(port) for name, port in zip(PORTS, ports, strict=True)}
+    return dict(os.environ) | chosen | {"PYTHONPATH": str(game), "DJANGO_SETTINGS_MODULE": "server.conf.settings"}
+
+
+@contextmanager
+def _processes(python: Path, game: Path, environment: dict[str, str]) -> Iterator[None]:
+    """Portal and server in the foreground as our children, without the launcher, which would take as long again."""
+    place = subprocess.run(
+        [python, "-c", "import importlib.util as u; print(u.find_spec('evennia').submodule_search_locations[0])"],
+        check=True, capture_output=True, text=True, cwd=CACHE,
+    ).stdout.strip()  # fmt: skip
+    children: list[subprocess.Popen[bytes]] = []
+    try:
+        for name, script, port in (("portal", "portal/portal.py", "AMP"), ("server", "server.py", "")):
+            output = (game / "server" / "logs" / f"{name}.out").open("wb")
+            with output:
+                child = subprocess.Popen(
+                    [
+                        python.parent / "twistd", f"--python={place}/server/{script}", f"--pidfile={game}/server/{name}.pid",
+                        f"--logger=evennia.utils.logger.Get{name.capitalize()}LogObserver", "--nodaemon",
+                    ],
+                    cwd=game, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                )  # fmt: skip
+            children.append(child)
+            if port:
+                _wait(lambda: _answers(int(environment["EVENNIA_TEST_AMP"])), "the portal did not start", child)
+        yield
+    finally:
+        # A reload replaces the server by a process that is not our child: the pid file knows it.
+        for name in ("server", "portal"):
+            with contextlib.suppress(FileNotFoundError, ValueError):
+                _end(int((game / "server" / f"{name}.pid").read_text()))
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _wait(ready: Callable[[], bool], what: str, child: subprocess.Popen[bytes] | None = None) -> None:
+    deadline = time.monotonic() + START_S
+    while not ready():
+        if time.monotonic() > deadline or (child is not None and child.poll() is not None):
+            raise RuntimeError(f"{what} within {START_S:g} s")
+        time.sleep(0.1)
+
+
+def _end(pid: int) -> None:
+    """Ends one process that we started, in good order if it will."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+        for _ in range(100):
+            os.kill(pid, 0)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+            time.sleep(0.1)
+        os.kill(pid, signal.SIGKILL)
