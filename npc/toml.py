@@ -145,8 +145,10 @@ def _fields(section: FieldInfo) -> dict[str, FieldInfo]:
 
 def _shown(value: Any) -> str:
     """A value as it may stand in a sentence: one line, short."""
-    plain = isinstance(value, (str, bool, int, float))
-    text = _value(value) if plain else {dict: "a table", list: "a list"}.get(type(value), "a date or time")
+    if isinstance(value, (str, bool, int, float)):
+        text = _value(value)
+    else:
+        text = "a table" if isinstance(value, dict) else "a list" if isinstance(value, list) else "a date or time"
     text = " ".join(text.replace('"""', '"').split())
     return text if len(text) <= 60 else f"{text[:59]}…"
 

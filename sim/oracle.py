@@ -32,6 +32,10 @@ SPARE = 0.05
 KEPT_FINDINGS = 200
 #: Tokens that an observation may take beside its text, and the offer of tools beside the tools.
 FENCE, OFFER = 48, 400
+#: Tokens that trusted words at the very end may take.
+TAIL = 200
+#: No tokenizer in use makes more tokens of a byte than this.
+MOST_PER_BYTE = 1.9
 
 _CUT = re.compile(r"\[[^\[\]]*\d[^\[\]]*\b(?:cut|clipped|omitted|dropped|left out)\b[^\[\]]*\]")
 _STAMP = re.compile(r"#\d+\.\d+\.")
@@ -156,7 +160,7 @@ class Oracle:
         self._first_has_fact: bool | None = None
         self._known_rejections: set[bytes] = set()
         self._calls: set[str] = set()
-        self._fixed: dict[int, int] = {}
+        self._fixed: dict[tuple[int, str], int] = {}
 
     # -- events of a run, in order
 
@@ -317,14 +321,17 @@ class Oracle:
     def _room(self, turn: Turn, reading: Reading, judged: Judged) -> bool:
         """Whether the turn's observation fits the window beside the fixed part and the output reserve."""
         size = sum(len(x.text) for x in turn.lines)
-        if size > 20 * self._window:
+        room = self._window * (1 - SPARE) - int(judged.body.get("max_tokens") or 0) - TAIL - FENCE * len(turn.lines)
+        if size > 20 * room:
             return False  # not even at twenty characters a token
         tools = judged.body.get("tools") or ()
-        key = hash((reading.system, len(tools)))
+        key = (len(tools), str(judged.body.get("system"))[-200:])
         if key not in self._fixed:
-            self._fixed = {key: OFFER + self._count(reading.system) + self._count(json.dumps(tools, ensure_ascii=False, default=str))}
-        need = self._fixed[key] + sum(self._count(x.text) + FENCE for x in turn.lines) + int(judged.body.get("max_tokens") or 0)
-        return need <= self._window * (1 - SPARE)
+            self._fixed = {key: OFFER + self._count(json.dumps([judged.body.get("system"), tools], ensure_ascii=False, default=str))}
+        room -= self._fixed[key]
+        if MOST_PER_BYTE * sum(len(x.text.encode("utf-8", "replace")) for x in turn.lines) <= room:
+            return True  # so small that nobody has to count
+        return sum(self._count(x.text) for x in turn.lines) <= room
 
 
 def absent(turn: Turn, reading: Reading) -> list[Line]:

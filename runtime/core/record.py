@@ -14,7 +14,7 @@ from .messages import Block, Count, Kind, text_block
 from .tokens import clip
 
 #: Lines waiting for a summary are bounded; what falls out stays in the event log.
-LINES_KEPT = 400
+LINES_KEPT = 160
 LINE_CHARS = 240
 
 

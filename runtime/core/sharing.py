@@ -12,19 +12,25 @@ from collections.abc import Sequence
 def shares(sizes: Sequence[int], order: Sequence[int], room: int, *, least: int) -> list[int]:
     """Tokens for each of `sizes`: all of it, a part of at least `least`, or 0 for what has to be left out.
 
-    `order` lists the indexes, what is needed most first; the first of them is never left out. What cannot stay whole shares the rest
-    under one common ceiling, so that small things suffer last.
+    `order` lists the indexes, what is needed most first; the first of them is never left out, and whole if it fits at all. What cannot
+    stay whole shares the rest under one common ceiling, so that small things suffer last.
     """
-    kept = list(order)
-    while len(kept) > 1 and sum(min(sizes[n], least) for n in kept) > room:
-        kept.pop()
     given = [0] * len(sizes)
-    if len(kept) == 1:
-        given[kept[0]] = max(1, min(sizes[kept[0]], room))
+    if not order:
         return given
-    left = room - sum(min(sizes[n], least) for n in kept)
-    cut: list[int] = []
-    for n in kept:
+    first, others = order[0], list(order[1:])
+    if sizes[first] > room:
+        given[first] = max(1, room)
+        if room < least * 2:
+            return given
+        given[first] = least  # for the moment: a share of what the others leave is added
+    else:
+        given[first] = sizes[first]
+    while others and given[first] + sum(min(sizes[n], least) for n in others) > room:
+        others.pop()
+    left = room - given[first] - sum(min(sizes[n], least) for n in others)
+    cut = [first] if given[first] < sizes[first] else []
+    for n in others:
         more = sizes[n] - min(sizes[n], least)
         if more <= left:
             given[n], left = sizes[n], left - more

@@ -7,7 +7,7 @@ one model or window does not outlive a change of either.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from .calibration import Calibration
@@ -40,7 +40,7 @@ def dump(session: Session) -> dict[str, Any]:
         "state": str(session.state),
         **{name: getattr(session, name) for name in PLAIN},
         "calibration": asdict(session.calibration),
-        "record": {**asdict(session.record), "lines": [asdict(x) for x in session.record.lines]},
+        "record": _record_out(session.record),
         "record_block": _block_out(session.record_block) if session.record_block else None,
         "messages": [{"role": m.role, "turn": m.turn, "blocks": [_block_out(b) for b in m.blocks]} for m in session.messages],
         "pending": {k: {"started": p.started, "result": _block_out(p.result) if p.result else None} for k, p in session.pending.items()},
@@ -61,7 +61,7 @@ def load(session: Session, stored: Mapping[str, Any]) -> None:
             setattr(session, name, _like(name, getattr(session, name), stored[name]))
         session.calibration = Calibration(**stored["calibration"])
         record = stored["record"]
-        session.record = Record(**{**record, "lines": tuple(Line(**x) for x in record["lines"])})
+        session.record = Record(**{**record, "lines": tuple(Line(text=text, event=event) for text, event in record["lines"])})
         session.record_block = _block_in(stored["record_block"]) if stored["record_block"] else None
         session.messages = tuple(Message(m["role"], tuple(_block_in(b) for b in m["blocks"]), m["turn"]) for m in stored["messages"])
         session.pending = {
@@ -72,6 +72,12 @@ def load(session: Session, stored: Mapping[str, Any]) -> None:
         raise ValueError(f"not a session snapshot: {type(error).__name__}: {error}") from error
     if learned_for != _learned_for(session):
         session.window_seen = session.output_seen = session.ceiling = 0
+
+
+def _record_out(record: Record) -> dict[str, Any]:
+    # By hand: a snapshot is taken at every step, and `asdict` copies each line of talk slowly.
+    out = {f.name: getattr(record, f.name) for f in fields(record)}
+    return {**out, "lines": [[line.text, line.event] for line in record.lines]}
 
 
 def _learned_for(session: Session) -> str:

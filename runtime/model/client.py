@@ -93,7 +93,8 @@ class ModelClient:
             body: the request as the API takes it, without `stream`; its order of keys is kept. Lone surrogates go out as U+FFFD.
             deadline_s: seconds for everything, tries and waits included; None leaves it to the policy and the time-outs.
         """
-        known = outcomes.Call(model=str(body.get("model") or ""), secrets=self._secrets)
+        asked = str(body.get("model") or "")
+        known = outcomes.Call(model=asked, asked=asked, secrets=self._secrets)
         if self._closed:
             return outcomes.failed(Fault.LOCAL, "the model client is closed", known)
         if self._keyless:

@@ -87,6 +87,7 @@ class Call:
 
     Attributes:
         model: the id as the endpoint gave it, or as it was sent.
+        asked: the id as it was sent.
         usage: as far as it was told, or None.
         written_for_an_hour: the part of `usage.cache_write_tokens` that went to the one-hour cache.
         request_id: the endpoint's name for the call.
@@ -94,6 +95,7 @@ class Call:
     """
 
     model: str = ""
+    asked: str = ""
     usage: Usage | None = None
     written_for_an_hour: int = 0
     request_id: str = ""
@@ -116,7 +118,13 @@ class Call:
     @property
     def dollars(self) -> float | None:
         """What the provider will bill, or None where the usage or the model's price is not known."""
-        return None if self.usage is None else prices.dollars(self.model, self.usage, written_for_an_hour=self.written_for_an_hour)
+        if self.usage is None:
+            return None
+        for model in (self.model, self.asked):  # something between us and the provider may have an own name for it
+            cost = prices.dollars(model, self.usage, written_for_an_hour=self.written_for_an_hour)
+            if cost is not None:
+                return cost
+        return None
 
 
 def stopped(stop_reason: object, content: Sequence[Mapping[str, Any]], call: Call, *, details: object = None) -> Outcome:

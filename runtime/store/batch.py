@@ -50,9 +50,9 @@ class Batch:
         self.event_bytes += _ROW_BYTES + len(data)
 
     def memory(self, key: int, row: Row) -> None:
-        """Adds a heard line, in the place of an older one of the same key."""
-        self._memories.pop(key, None)  # so that the newest comes last
-        self._memories[key] = row
+        """Adds a heard line, in the place of an older one of the same key; the greater weight (the last column) stays."""
+        older = self._memories.pop(key, row)  # so that the newest comes last
+        self._memories[key] = (*row[:-1], max(row[-1], older[-1]))
         if len(self._memories) > _LINES:
             del self._memories[next(iter(self._memories))]
 

@@ -265,10 +265,19 @@ async def test_an_endpoint_that_does_not_stream() -> None:
         "usage": {"input_tokens": 3, "output_tokens": 4},
         "content": [{"type": "text", "text": "hm"}, {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": "door"}}],
     }  # fmt: skip
-    got = await answer([head(content_type="application/json"), chunk(json.dumps(message).encode()), END])
+    got = await answer([head(content_type="application/json"), chunk(json.dumps(message).encode()), END], body={**BODY, "model": "local"})
     assert got.stop is Stop.TOOL_USE
     assert got.content[1]["input"] == {"at": "door"}
     assert got.dollars is None
+
+
+async def test_an_answer_under_another_name_has_the_price_of_what_was_asked() -> None:
+    """C9: a cap on dollars must not be lost to a gateway's own names."""
+    renamed = start().replace(b"claude-haiku-5-5", b"our-gateway/fast")
+    got = await answer(stream(renamed, *text("hi"), *stop("end_turn")))
+    assert got.model == "our-gateway/fast"
+    assert got.dollars is not None
+    assert got.dollars > 0
 
 
 async def test_events_without_names_and_the_openai_end_mark() -> None:

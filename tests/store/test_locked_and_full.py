@@ -173,6 +173,24 @@ async def test_what_waits_is_bounded_and_what_had_to_go_is_told(tmp_path: Path) 
         assert await journal.load_checkpoint("session") == "299"
 
 
+async def test_what_is_queued_while_a_commit_fails_comes_after_what_failed(tmp_path: Path) -> None:
+    async with await Journal.open(tmp_path / "session.db") as journal:
+        pages = (await journal._database.rows("PRAGMA page_count"))[0][0]
+        await journal._database.rows(f"PRAGMA max_page_count = {pages}")
+        for n in range(20):
+            journal.append("heard", {"n": n, "text": "x" * 2000})
+        commit = asyncio.create_task(journal.commit())
+        await until(lambda: journal._flight is not None and not journal._pending.events)
+        for n in range(20, 40):
+            journal.append("heard", {"n": n, "text": "x" * 2000})
+        with pytest.raises(StoreError, match="the disk is full"):
+            await commit
+        assert [event.data["n"] for event in await journal.events()] == list(range(40))
+        await journal._database.rows("PRAGMA max_page_count = 100000")
+        await journal.commit()
+        assert [event.data["n"] for event in await journal.events()] == list(range(40))
+
+
 async def test_it_is_tried_again_without_anyone_asking(tmp_path: Path) -> None:
     async with await Journal.open(tmp_path / "session.db", flush_s=0.01) as journal:
         pages = (await journal._database.rows("PRAGMA page_count"))[0][0]
