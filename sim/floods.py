@@ -143,11 +143,9 @@ class Flood:
 
     def turn(self, number: int) -> Turn:
         """Turn `number`, counted from 0."""
-        r = random.Random(f"{self.seed}/turn/{number}")
-        kind = self._kind(r, number)
+        r, kind, poison = self._start(number)
         told = self._told(number) if kind is Kind.TOLD else None
         asked = self._asked(r, number) if kind is Kind.ASKED else None
-        poison = r.choice(("observation", "result", "late")) if kind is Kind.POISON else ""
         lines = [*self._scene(r, kind, number), *self._lines(r, kind, told, poison), self._address(r, kind, asked)]
         return Turn(
             number=number,
@@ -164,7 +162,7 @@ class Flood:
             return Result(text="done")
         asked = json.dumps(args, sort_keys=True, ensure_ascii=True, default=str)
         r = random.Random(f"{self.seed}/result/{number}/{name}/{asked}")
-        if self.turn(number).poison == "result":
+        if self._start(number)[2] == "result":
             return Result(text=f"Under the counter lies a page: {_poison(r, POISON)}")
         luck = r.random()
         if luck < 0.01:
@@ -176,6 +174,12 @@ class Flood:
         size = r.randint(*r.choices(((15, 60), (80, 350), (500, 1400), (2000, 4500)), (45, 31, 17, 7))[0])
         mark = f"{name} {number}/{r.getrandbits(24):06x}"
         return Result(text=f"[{mark}]\n{words.prose(r, size)}\n[that was {mark}]")
+
+    def _start(self, number: int) -> tuple[random.Random, Kind, str]:
+        """The dice of a turn as its lines go on with them, its kind, and where its poison is."""
+        r = random.Random(f"{self.seed}/turn/{number}")
+        kind = self._kind(r, number)
+        return r, kind, r.choice(("observation", "result", "late")) if kind is Kind.POISON else ""
 
     def _kind(self, r: random.Random, number: int) -> Kind:
         if self.ask_every and number % self.ask_every == 3 % self.ask_every:

@@ -300,7 +300,7 @@ class Oracle:
     def _observation(self, turn: Turn, reading: Reading, judged: Judged) -> None:
         tally = self.tally
         tally.judged += 1
-        self._fits = self._fits or self._room(turn, reading, judged)
+        self._fits = self._fits or self._room(turn, judged)
         missing = absent(turn, reading)
         if not missing:
             tally.whole += 1
@@ -318,7 +318,7 @@ class Oracle:
             if self._first_has_fact is None:
                 self._first_has_fact = self._last_has_fact
 
-    def _room(self, turn: Turn, reading: Reading, judged: Judged) -> bool:
+    def _room(self, turn: Turn, judged: Judged) -> bool:
         """Whether the turn's observation fits the window beside the fixed part and the output reserve."""
         size = sum(len(x.text) for x in turn.lines)
         room = self._window * (1 - SPARE) - int(judged.body.get("max_tokens") or 0) - TAIL - FENCE * len(turn.lines)

@@ -128,12 +128,14 @@ class Host:
         self._actions = Actions(version="1", actions=tuple(actions))
         self._keep = keep
         self._lives: dict[str, _Life] = {}
+        self._connections = 0
         self._awake: dict[Guest, None] = {}
         Replay(keep=keep)  # refuses a window below the protocol's at once and not with the first NPC
 
     def guest(self, codec: Codec, token: str, *, now: float) -> Guest:
         """A new connection. Its hello is ready to be pulled."""
-        guest = Guest(self, codec, token, now)
+        self._connections += 1
+        guest = Guest(self, codec, token, now, number=self._connections)
         guest.say(
             Hello(
                 world=self.world, epoch=self.epoch, heartbeat_s=self.heartbeat_s, max_frame=self.max_frame, limits=self._limits,
@@ -236,7 +238,12 @@ class Host:
             guest.hang_up(Close.UNKNOWN_NPC, "unknown npc")
             return
         life = self.life(npc)
-        former, life.guest = life.guest, guest
+        former = life.guest
+        if former is not None and former.number > guest.number:
+            # The attach of a connection whose agent has long come back by another: late, not newer.
+            guest.hang_up(Close.REPLACED, "replaced by a newer attach")
+            return
+        life.guest = guest
         if former is not None and former is not guest:
             former.hang_up(Close.REPLACED, "replaced by a newer attach")
         seq = resumable(attach.resume, world=self.world, epoch=self.epoch)
@@ -291,8 +298,9 @@ class Host:
 class Guest:
     """One connection to a host. Made by `Host.guest`; the shell calls the five verbs below the constructor."""
 
-    def __init__(self, host: Host, codec: Codec, token: str, now: float) -> None:
+    def __init__(self, host: Host, codec: Codec, token: str, now: float, *, number: int) -> None:
         self.npc = ""  # once admitted
+        self.number = number  # rises from connection to connection
         self.token = token
         self.malformed = 0
         self._host = host

@@ -213,9 +213,9 @@ def _set_aside(session: Session, why: str) -> bool:
         if block.kind is Kind.TOOL_RESULT:
             text = f"[this output was set aside, unread: {where}]"
             blocks.append(result_block(str(block.data["tool_use_id"]), text, session.count, error=True, event=block.event))
-        elif block.kind is Kind.OBSERVATION:
+        elif block.kind in (Kind.OBSERVATION, Kind.OUTCOME):
             text = fenced("Set aside, unread.", event=block.event, kind="notice", source="runtime")
-            blocks.append(text_block(Kind.OBSERVATION, text, session.count, event=block.event))
+            blocks.append(text_block(block.kind, text, session.count, event=block.event))
         elif block.kind not in (Kind.RECALLED, Kind.NOTEBOOK):
             blocks.append(block)
     if [b.data for b in blocks] == [b.data for b in newest.blocks]:

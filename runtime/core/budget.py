@@ -34,7 +34,7 @@ class Budget:
     window: int
     output: int = 1024
     high: float = 0.60
-    low: float = 0.12
+    low: float = 0.06
     margin: float = 0.02
     record: float = 0.05
 

@@ -32,6 +32,7 @@ class Kind(StrEnum):
     SAID = "said"  # the model's own text
     TOOL_USE = "tool_use"
     TOOL_RESULT = "tool_result"
+    OUTCOME = "outcome"  # a tool result as plain text, after a reset took its call away
     OTHER = "other"  # thinking and whatever else a model sends; replayed as it came
 
 

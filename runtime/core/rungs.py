@@ -234,7 +234,7 @@ def _without_old_exchanges(messages: list[Message], limit: int, notes: list[str]
 
 def _floor(messages: Sequence[Message], over: int, count: Count) -> list[Message]:
     """The messages with their texts from outside under a common ceiling, to lose `over` tokens if they can."""
-    soft = (Kind.OBSERVATION, Kind.TOOL_RESULT, Kind.RECALLED)
+    soft = (Kind.OBSERVATION, Kind.OUTCOME, Kind.TOOL_RESULT, Kind.RECALLED)
     sizes = [b.tokens for m in messages for b in m.blocks if b.kind in soft]
     ceiling = ceiling_for(sizes, max(0, sum(sizes) - over), least=FLOOR_BLOCK)
     return [_capped(m, soft, ceiling, count) for m in messages]
@@ -284,8 +284,8 @@ def hard_reset(parts: Parts, goal: Goal, *, marker: str) -> Step:
     the observation: `freed` is then negative. The caller has persisted the session and written the diary entry before this runs.
     """
     current = parts.messages[parts.current :]
-    shown = [b for m in current for b in m.blocks if b.kind is Kind.OBSERVATION]
-    newest = len(shown) - 1
+    shown = [b for m in current for b in m.blocks if b.kind in (Kind.OBSERVATION, Kind.OUTCOME)]
+    newest = max((n for n, b in enumerate(shown) if b.kind is Kind.OBSERVATION), default=-1)
     if current:
         shown += [_told(r, current[-2] if len(current) > 1 else None, parts.count) for r in results_of(current[-1])]
     tails = [b for m in current for b in m.blocks if b.kind is Kind.TAIL][-1:]
@@ -309,7 +309,7 @@ def hard_reset(parts: Parts, goal: Goal, *, marker: str) -> Step:
 def _told(result: Block, before: Message | None, count: Count) -> Block:
     """A pending result as a part of the observation, since its call is gone."""
     lead = f"[result of your {tool_of(result, before)}, whose call is gone]\n"
-    return text_block(Kind.OBSERVATION, lead + result.text, count, event=result.event, gist=result.gist)
+    return text_block(Kind.OUTCOME, lead + result.text, count, event=result.event, gist=result.gist)
 
 
 #: Rungs 1 to 4, in order. Rung 5 needs the session persisted first, rung 6 is `budget.misfit`.

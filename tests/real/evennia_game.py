@@ -36,7 +36,7 @@ REQUIREMENT = "evennia>=5.0.1,<7"
 START_S = 120.0
 PORTS = ("WEB", "WEB_INTERNAL", "WEBSOCKET", "AMP")
 
-SETTINGS = '''
+SETTINGS = """
 import os
 
 TELNET_ENABLED = SSH_ENABLED = SSL_ENABLED = False
@@ -48,29 +48,43 @@ WEBSERVER_INTERFACES = ["127.0.0.1"]
 WEBSOCKET_CLIENT_INTERFACE = AMP_HOST = AMP_INTERFACE = "127.0.0.1"
 LOGIN_THROTTLE_LIMIT = CREATION_THROTTLE_LIMIT = 1000
 GAME_INDEX_ENABLED = False
-'''
+"""
 
-SETUP = '''
+# Run once, in the game's folder: database, superuser, and the seed, where the server's first start would look for it too.
+SETUP = """
+import sys
+
+import django
+
+django.setup()
+import evennia
+
+evennia._init()
+from django.core.management import call_command
 from evennia import create_account, create_object
+from evennia.accounts.models import AccountDB
+from evennia.server import initial_setup
+from evennia.server.models import ServerConfig
 
-PEOPLE = {people}
+call_command("migrate", verbosity=0)
+AccountDB.objects.create_superuser({admin[0]!r}, "", {admin[1]!r})
+initial_setup.create_objects()
 
-
-def at_initial_setup():
-    rooms = {{}}
-    for name, desc in {rooms}.items():
-        rooms[name] = create_object("typeclasses.rooms.Room", key=name)
-        rooms[name].db.desc = desc
-    for here, way, there in {exits}:
-        create_object("typeclasses.exits.Exit", key=way, location=rooms[here], destination=rooms[there])
-    create_object("typeclasses.objects.Object", key="rusty mug", location=rooms["Tavern"])
-    for name, (password, home) in PEOPLE.items():
-        account = create_account(name, None, password, typeclass="typeclasses.accounts.Account")
-        body = create_object("typeclasses.characters.Character", key=name, location=rooms[home], home=rooms[home])
-        body.locks.add("puppet:pid(%s) or perm(Developer)" % account.id)
-        account.characters.add(body)
-        account.db._last_puppet = body
-'''
+rooms = {{}}
+for name, desc in {rooms!r}.items():
+    rooms[name] = create_object("typeclasses.rooms.Room", key=name)
+    rooms[name].db.desc = desc
+for here, way, there in {exits!r}:
+    create_object("typeclasses.exits.Exit", key=way, location=rooms[here], destination=rooms[there])
+create_object("typeclasses.objects.Object", key="rusty mug", location=rooms["Tavern"])
+for name, (password, home) in {people!r}.items():
+    account = create_account(name, None, password, typeclass="typeclasses.accounts.Account")
+    body = create_object("typeclasses.characters.Character", key=name, location=rooms[home], home=rooms[home])
+    body.locks.add("puppet:pid(%s) or perm(Developer)" % account.id)
+    account.characters.add(body)
+    account.db._last_puppet = body
+ServerConfig.objects.conf("last_initial_setup_step", "done")
+"""
 
 ROOMS = {"Tavern": "A smoky tavern with a long oak bar.", "Yard": "A muddy yard behind the tavern."}
 EXITS = [("Tavern", "north", "Yard"), ("Yard", "south", "Tavern")]
@@ -82,7 +96,7 @@ PEOPLE = {
     "Carol": ("oak bar 17 carol", "Yard"),
 }
 ADMIN = ("admin", "oak bar 17 admin")
-RECIPE = SETTINGS + SETUP.format(people=PEOPLE, rooms=ROOMS, exits=EXITS)
+SEED = SETUP.format(admin=ADMIN, people=PEOPLE, rooms=ROOMS, exits=EXITS)
 
 
 class CannotInstallError(Exception):
@@ -210,7 +224,7 @@ def _seeded_game() -> tuple[Path, Path]:
     series = f"{sys.version_info.major}.{sys.version_info.minor}"
     venv = CACHE / f"venv-{series}"
     python = venv / "bin" / "python"
-    game = CACHE / f"game-{series}-{hashlib.sha256((RECIPE + REQUIREMENT).encode()).hexdigest()[:12]}"
+    game = CACHE / f"game-{series}-{hashlib.sha256((SETTINGS + SEED + REQUIREMENT).encode()).hexdigest()[:12]}"
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (venv / "complete").exists():
@@ -235,39 +249,23 @@ def _install(venv: Path) -> None:
 
 
 def _seed(python: Path, game: Path) -> None:
-    """Makes the game and starts it once, as its README says; at its first start it runs our setup and restarts itself."""
+    """Makes the game's folder by the launcher, then its database with the seed in it."""
     with tempfile.TemporaryDirectory(prefix="seed-", dir=CACHE) as scratch:
         made = Path(scratch) / "game"
-        _launch(python, "--init", "game", cwd=Path(scratch), environment=dict(os.environ))
+        _call([python.parent / "evennia", "--init", "game"], cwd=Path(scratch), environment=dict(os.environ))
         with (made / "server" / "conf" / "settings.py").open("a") as settings:
             settings.write(SETTINGS)
-        (made / "server" / "conf" / "at_initial_setup.py").write_text(SETUP.format(people=PEOPLE, rooms=ROOMS, exits=EXITS))
-        environment = _environment(made)
-        name, password = ADMIN
-        environment |= {f"EVENNIA_SUPERUSER_{key}": value for key, value in (("USERNAME", name), ("PASSWORD", password), ("EMAIL", ""))}
-        try:
-            _launch(python, "migrate", cwd=made, environment=environment)
-            _launch(python, "start", cwd=made, environment=environment)
-            log = made / "server" / "logs" / "server.log"
-            _wait(lambda: log.exists() and "successfully restarted" in log.read_text(errors="replace"), "the seeded game did not restart")
-        finally:
-            for name in ("server", "portal"):
-                with contextlib.suppress(FileNotFoundError, ValueError):
-                    _end(int((made / "server" / f"{name}.pid").read_text()))
-        for left in (*made.glob("server/*.pid"), *made.glob("server/logs/*.log")):
-            left.unlink(missing_ok=True)
+        _call([python, "-c", SEED], cwd=made, environment=_environment(made))
         made.rename(game)
 
 
-def _launch(python: Path, *args: str, cwd: Path, environment: dict[str, str]) -> None:
-    # The launcher finds its helpers beside its own Python.
-    environment = environment | {"PATH": f"{python.parent}:{environment.get('PATH', '')}"}
+def _call(command: list[str | Path], *, cwd: Path, environment: dict[str, str]) -> None:
     done = subprocess.run(
-        [python.parent / "evennia", *args], cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, timeout=START_S, check=False,
+        command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        timeout=START_S, check=False,
     )  # fmt: skip
     if done.returncode != 0:
-        raise RuntimeError(f"evennia {' '.join(args)} failed: {done.stdout[-2000:]}")
+        raise RuntimeError(f"making the game failed: {done.stdout[-2000:]}")
 
 
 def _environment(game: Path) -> dict[str, str]:
@@ -290,19 +288,17 @@ def _processes(python: Path, game: Path, environment: dict[str, str]) -> Iterato
     ).stdout.strip()  # fmt: skip
     children: list[subprocess.Popen[bytes]] = []
     try:
-        for name, script, port in (("portal", "portal/portal.py", "AMP"), ("server", "server.py", "")):
-            output = (game / "server" / "logs" / f"{name}.out").open("wb")
-            with output:
+        for name, script in (("portal", "portal/portal.py"), ("server", "server.py")):
+            log = game / "server" / "logs" / f"{name}.out"
+            with log.open("wb") as output:
                 child = subprocess.Popen(
-                    [
-                        python.parent / "twistd", f"--python={place}/server/{script}", f"--pidfile={game}/server/{name}.pid",
-                        f"--logger=evennia.utils.logger.Get{name.capitalize()}LogObserver", "--nodaemon",
-                    ],
+                    [python.parent / "twistd", "--nodaemon", f"--python={place}/server/{script}", f"--pidfile={game}/server/{name}.pid"],
                     cwd=game, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                 )  # fmt: skip
             children.append(child)
-            if port:
-                _wait(lambda: _answers(int(environment["EVENNIA_TEST_AMP"])), "the portal did not start", child)
+            if name == "portal":
+                # A server that finds no portal waits ever longer before it tries again.
+                _wait(lambda: _answers(int(environment["EVENNIA_TEST_AMP"])), "the portal did not start", child, log)
         yield
     finally:
         # A reload replaces the server by a process that is not our child: the pid file knows it.
@@ -322,11 +318,11 @@ def _answers(port: int) -> bool:
     return True
 
 
-def _wait(ready: Callable[[], bool], what: str, child: subprocess.Popen[bytes] | None = None) -> None:
+def _wait(ready: Callable[[], bool], what: str, child: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_S
     while not ready():
-        if time.monotonic() > deadline or (child is not None and child.poll() is not None):
-            raise RuntimeError(f"{what} within {START_S:g} s")
+        if time.monotonic() > deadline or child.poll() is not None:
+            raise RuntimeError(f"{what} within {START_S:g} s: {log.read_text(errors='replace')[-2000:]}")
         time.sleep(0.1)
 
 

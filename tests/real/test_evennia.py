@@ -54,7 +54,7 @@ class Listener:
 @asynccontextmanager
 async def living(server: EvenniaServer, account: Account) -> AsyncIterator[tuple[EvenniaWorld, Listener]]:
     """The adapter, logged in and standing in its room."""
-    world, sink = EvenniaWorld(server.url, user=account.name, password=account.password), Listener()
+    world, sink = EvenniaWorld(server.url, user=account.name, password=account.password, attach_within_s=120), Listener()
     run = asyncio.create_task(world.run(sink, None))
     try:
         await sink.one(lambda o: o.kind == "scene")
@@ -71,7 +71,11 @@ async def act(world: EvenniaWorld, name: str, *, timeout_s: float = 20.0, **args
 async def test_an_npc_hears_walks_and_is_heard(evennia_server: EvenniaServer) -> None:
     """W1, W4, W6: addressed by name in one room, it walks to another and answers there, and somebody there hears it."""
     server = evennia_server
-    async with ScriptedPlayer(server, server.bob) as bob, ScriptedPlayer(server, server.carol) as carol, living(server, server.npc) as (world, sink):
+    async with (
+        ScriptedPlayer(server, server.bob) as bob,
+        ScriptedPlayer(server, server.carol) as carol,
+        living(server, server.npc) as (world, sink),
+    ):
         await bob.hears(lambda text: text == "Warden has entered the game.")
         assert sink.attachments[0]["npc"] == "Warden"
 

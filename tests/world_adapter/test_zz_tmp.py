@@ -295,7 +295,7 @@ class TwoHalves(RuleBasedStateMachine):
 
 
 TestTwoHalves = TwoHalves.TestCase
-TestTwoHalves.settings = settings(max_examples=4000, phases=(Phase.generate,), report_multiple_bugs=False, stateful_step_count=60, deadline=None)
+TestTwoHalves.settings = settings(max_examples=6000, phases=(Phase.generate,), report_multiple_bugs=False, stateful_step_count=60, deadline=None)
 
 
 def test_the_wire_is_readable() -> None:
