@@ -118,8 +118,7 @@ def world(
 
     async def serve() -> None:
         async with VillageStage(Village(seed=seed, pace=pace, bustle=bustle), port=port, watch=watch) as stage:
-            console.print(f"Tarnwick is at {stage.url} (Ctrl-C ends it)", highlight=False) if not as_json else None
-            await _until_stopped()
+            await _until_stopped("" if as_json else f"Tarnwick is at {stage.url} (Ctrl-C ends it)")
 
     _serve(serve())
 
@@ -155,18 +154,20 @@ def stand_in(
 
     async def serve() -> None:
         async with MessagesAPI(mind, window, faults=plan(model_faults, seed=0), on_request=heard, port=port) as api:
-            console.print(f"The stand-in is at {api.base_url} and takes any key (Ctrl-C ends it)", highlight=False) if not as_json else None
-            await _until_stopped()
+            await _until_stopped("" if as_json else f"The stand-in is at {api.base_url} and takes any key (Ctrl-C ends it)")
 
     _serve(serve())
 
 
-async def _until_stopped() -> None:
+async def _until_stopped(announcement: str) -> None:
+    """Says where it is once it can be told to stop."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, stopped.set)
+    if announcement:
+        typer.echo(announcement)
     await stopped.wait()
 
 

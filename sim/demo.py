@@ -26,7 +26,7 @@ from sim.brains import VillagerBrain
 from sim.messages_api import MessagesAPI, Record
 from sim.run import ATTACH_S, CONSTITUTION, DESCRIPTION, first
 from sim.stage import VillageStage
-from sim.view import PLAIN, Watched, closing, event_of
+from sim.view import PLAIN, Watched, closing, event_of, hints
 from sim.world import Village
 
 NPC = "Oda"
@@ -70,7 +70,9 @@ def demo(
     except product.ProductError as error:
         console.print(f"The demo could not be run. {error}", markup=False)
         raise typer.Exit(1) from error
-    console.print(closing(show.watched, home=str(where), seconds=show.lasted))
+    console.print(closing(show.watched, seconds=show.lasted))
+    for line in hints(str(where)):
+        console.print(line, soft_wrap=True, highlight=False)
     if status:
         console.print(f"The NPC's process ended with status {status}.", markup=False)
     raise typer.Exit(1 if status else 0)
@@ -103,9 +105,7 @@ class _Show:
                 name=NPC, home=home, description=DESCRIPTION.format(name=NPC), constitution=CONSTITUTION, model=MODEL,
                 window=self.watched.window, persona=PERSONA,
             )  # fmt: skip
-            process = await product.attach(
-                character, world=stage.url, base_url=api.base_url, events=True, log=home.with_name(f"{home.name}.log")
-            )
+            process = await product.attach(character, world=stage.url, base_url=api.base_url, events=True)
             self.console.print(Text(PLAIN, style="bold"), soft_wrap=True)
             told = asyncio.create_task(self._listen(process))
             stop = asyncio.create_task(self.stopped.wait())

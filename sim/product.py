@@ -55,7 +55,7 @@ class Character:
         self.home.mkdir(parents=True, exist_ok=True)
         rules = "\n".join(f"{n}. {rule}" for n, rule in enumerate(self.constitution, 1))
         (self.home / "constitution.md").write_text(f"# Constitution\n\n{rules}\n", encoding="utf-8")
-        path = self.home.with_name(f"{self.home.name}.persona.toml")
+        path = self.home / "given.persona.toml"
         # A JSON string is a TOML string as well.
         name, description = (json.dumps(text, ensure_ascii=False) for text in (self.name, self.description))
         path.write_text(f"[character]\nname = {name}\ndescription = {description}\n\n{self.persona}", encoding="utf-8")
@@ -89,7 +89,7 @@ class Ledger:
 class Attached:
     """A running `npc attach`. Made by `attach`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, log: Path | None) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         self.process = process
         self.log = log
         self._gone = asyncio.create_task(process.wait())
@@ -125,34 +125,31 @@ class Attached:
 
     def last_words(self) -> str:
         """The end of what it wrote, on one line."""
-        if self.log is None or not self.log.exists():
+        if not self.log.exists():
             return ""
         return " ".join(self.log.read_text(encoding="utf-8", errors="replace")[-2_000:].split())[-400:]
 
 
 async def attach(
-    character: Character, *, world: str, base_url: str, events: bool = False, log: Path | None = None, command: Sequence[str] = COMMAND
+    character: Character, *, world: str, base_url: str, events: bool = False, command: Sequence[str] = COMMAND
 ) -> Attached:
-    """Starts `npc attach`. With `events` its standard output is a pipe of JSON lines; otherwise all that it says goes to `log`."""
+    """Starts `npc attach`. What it says goes to `process.log` in its home; with `events`, JSON lines to a pipe and only complaints there."""
     persona = character.settle()
     words = [
         *(*command, "attach", world, "--persona", str(persona), "--home", str(character.home)),
         *("--model", character.model, "--base-url", base_url, "--window", str(character.window)),
         *(("--json",) if events else ()),
     ]
-    out = log.open("wb") if log is not None else None
-    try:
+    log = character.home / "process.log"
+    with log.open("wb") as out:
         process = await asyncio.create_subprocess_exec(
             *words,
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE if events else out or asyncio.subprocess.DEVNULL,
-            stderr=out or asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE if events else out,
+            stderr=out,
             env=_environment(),
             limit=64 * 1024 * 1024,
         )
-    finally:
-        if out is not None:
-            out.close()
     return Attached(process, log)
 
 

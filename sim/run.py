@@ -203,10 +203,7 @@ class _Run:
             brain, options.window, on_request=self.judge, clock=self.clock, keep=1, faults=plan(options.faults, seed=options.seed)
         )
         async with api:
-            log = self.home.with_name(f"{self.home.name}.log")
-            process = await product.attach(
-                self.character(), world=self.stage.url, base_url=api.base_url, log=log, command=options.command
-            )
+            process = await product.attach(self.character(), world=self.stage.url, base_url=api.base_url, command=options.command)
             try:
                 await self._attached(process)
                 await self._turns(process)

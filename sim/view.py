@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import unicodedata
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
@@ -176,8 +177,8 @@ def fitting(lines: Sequence[Text], width: int, rows: int) -> list[Text]:
     return chosen[::-1]
 
 
-def closing(watched: Watched, *, home: str, seconds: float) -> RenderableType:
-    """The last words of the demo."""
+def closing(watched: Watched, *, seconds: float) -> RenderableType:
+    """What it came to."""
     table = Table.grid(padding=(0, 2))
     rungs = ", ".join(f"{rung.replace('_', ' ')} {n}" for rung, n in watched.rungs.items()) or "it was not needed"
     cached = watched.cached_tokens / watched.input_tokens if watched.input_tokens else 0.0
@@ -187,13 +188,20 @@ def closing(watched: Watched, *, home: str, seconds: float) -> RenderableType:
         ("model calls", f"{watched.requests} ({watched.declined} declined by the stand-in on purpose), {watched.rejected} rejected"),
         ("tokens", f"{watched.input_tokens:,} in ({cached:.0%} read from cache), {watched.output_tokens:,} out"),
         ("would have cost", f"${watched.dollars:.4f} at today's price of the model that the stand-in plays"),
-        ("its diary", f"npc diary list --home {home}"),
-        ("all of its life", f"npc log --home {home}"),
-        ("a real model", "npc attach ws://… --persona FILE, with ANTHROPIC_API_KEY set"),
     )
     for name, text in rows:
         table.add_row(Text(name, style="bold"), Text(text))
     return Panel(table, title=f"{watched.npc} stopped in order and can be woken again", border_style="blue", expand=False)
+
+
+def hints(home: str) -> list[Text]:
+    """Where to read on, in lines that can be copied."""
+    commands = (
+        ("its diary", f"npc diary list --home {shlex.quote(home)}"),
+        ("all of its life", f"npc log --home {shlex.quote(home)}"),
+        ("a world and a model of your own", "npc attach ws://HOST:PORT --persona FILE   (with ANTHROPIC_API_KEY set)"),
+    )
+    return [Text.assemble((f"{name}: ", "bold"), command) for name, command in commands]
 
 
 def event_of(line: bytes) -> Mapping[str, Any] | None:

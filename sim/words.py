@@ -263,5 +263,5 @@ def blow(r: random.Random) -> str:
             f"The {foe} bites {who} for {r.randint(1, 15)}; {who} has {r.randint(1, 90)} of 90 left.",
             f"{who} shouts and the {foe} falls back {pick(r, _SPOTS)}.",
             f"Two more of the {foe} kind come out of the dark {pick(r, _SPOTS)}.",
-        )
+        ),
     )

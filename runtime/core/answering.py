@@ -83,7 +83,7 @@ def _answered(session: Session, now: float, answer: Answer, event: int) -> None:
         session.emit(fx.Speak(turn=session.turn, text=spoken, event=event))
     else:
         session.log("empty answer")
-    resting.end_turn(session, now, "done")
+    resting.end_turn(session, now, resting.DONE)
 
 
 def _run_tools(session: Session, now: float, uses: list[Block], answer: Answer) -> None:
@@ -105,7 +105,7 @@ def _cut_off(session: Session, now: float) -> None:
     session.log("truncated", max_tokens=session.cap_sent, boosted=session.boosted)
     session.output_guess = 0  # it is too little, so look again how much there may be
     if session.boosted or output_cap(session, session.raw_sent, boosted=True) <= session.cap_sent:
-        resting.end_turn(session, now, "answer cut off")
+        resting.end_turn(session, now, f"your answer was cut off at {session.cap_sent} tokens, be brief")
         return
     session.boosted = True
     session.ask("again", drain=False)

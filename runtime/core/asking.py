@@ -62,16 +62,12 @@ def _take_in(session: Session, event: ev.Prepared, room: Room) -> bool:
         "" if begun or session.settings.shape.tail_as_system else event.tail,
         limit=limit,
         count=session.count,
-        marker="" if begun or not session.failed_turns else _given_up(session),
+        # This also makes every request after a failure another one, however little happened since.
+        marker="" if begun or not session.broken_off else f"[{session.broken_off}]",
     )
+    session.broken_off = session.broken_off if begun else ""
     session.append(Message("user", blocks, session.turn))
     return not begun
-
-
-def _given_up(session: Session) -> str:
-    """What the mind is told after a turn that failed; it also makes every request after a failure another one."""
-    times = f", the last of {session.failed_turns} in a row" if session.failed_turns > 1 else ""
-    return f"[turn {session.turn - 1} could not be finished{times}: {session.failed_why}]"
 
 
 def _take_in_beside_results(session: Session, event: ev.Prepared, room: Room) -> None:

@@ -19,9 +19,9 @@ from .tokens import clip
 CUT_SHARE = 0.7
 SMALL = 200  # news items below this many raw tokens share a block
 SHARED = 600  # up to this many
-LEAST = 48  # an item gets at least this much or is left out
+LEAST = 32  # an item gets at least this much or is left out
 EACH = 8  # raw tokens beside an item's own
-NOTE = 40  # of the line that counts what was left out
+NOTE = 20  # of the line that counts what was left out
 
 
 def opening(
@@ -66,16 +66,16 @@ def news(observations: Sequence[Observation], *, limit: int, count: Count) -> li
         return _grouped(items)
     newest = len(items) - 1
     order = sorted(range(len(items)), key=lambda n: (n == newest, items[n].urgent, items[n].priority, n), reverse=True)
-    note = NOTE if len(items) > 1 else 0
-    room = int(limit * CUT_SHARE)
-    if (alone := items[newest].tokens + EACH + note) <= limit:
-        room = max(room, alone)
-    given = shares([o.tokens + EACH for o in items], order, max(room, LEAST + EACH + note) - note, least=LEAST + EACH)
-    kept = [_cut(o, tokens - EACH, count) for o, tokens in zip(items, given, strict=True) if tokens]
+    limit -= NOTE if len(items) > 1 else 0
+    room = max(int(limit * CUT_SHARE), min(limit, LEAST + EACH))
+    if items[newest].tokens + EACH <= limit:
+        room = max(room, items[newest].tokens + EACH)
+    given = shares([o.tokens + EACH for o in items], order, room, least=LEAST + EACH)
+    kept = [_cut(o, max(1, tokens - EACH), count) for o, tokens in zip(items, given, strict=True) if tokens]
     blocks = _grouped(kept)
     if omitted := len(items) - len(kept):
-        words = f"{omitted} observations omitted between events {items[0].event} and {items[-1].event}: there was no room."
-        blocks.insert(0, text_block(Kind.OBSERVATION, fenced(words, kind="notice", source="runtime"), count))
+        words = f"[{omitted} observations left out, events {items[0].event} to {items[-1].event}]"
+        blocks.insert(0, text_block(Kind.MARKER, words, count))
     return blocks
 
 

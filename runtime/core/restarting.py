@@ -36,6 +36,8 @@ def restarted(session: Session) -> None:
         repaired += 1
     session.linked = False
     session.resumed = session.resumed or unfinished
+    if unfinished:
+        session.broken_off = f"turn {session.turn} was broken off by a restart"
     session.answers = session.outages = 0  # a key that is refused from now on was refused at the start
     session.stirred = session.stirred_urgent = session.drained = 0
     session.summary_op, session.summary_turn = 0, min(session.summary_turn, session.turn + 1)

@@ -16,6 +16,7 @@ from .turns import Cause
 if TYPE_CHECKING:
     from .session import Session
 
+DONE = "done"
 KEPT_SHARE = 4  # while the turn so far takes less than this part of its room, a retry takes what happened meanwhile along
 
 
@@ -36,8 +37,12 @@ def end_turn(session: Session, now: float, why: str, *, failed: bool = False, un
     session.next_op()
     session.pending = {}
     session.resumed = unfinished
-    if not failed:
+    if failed:
+        times = f", {session.failed_turns} in a row" if session.failed_turns > 1 else ""
+        session.broken_off = f"turn {session.turn} failed{times}: {why}"
+    else:
         session.failed_turns = 0
+        session.broken_off = "" if why == DONE else f"turn {session.turn} was ended: {why}"
     if session.turn_had_news:
         session.idle_s = session.settings.idle_s
     else:
@@ -83,7 +88,6 @@ def abandon(session: Session, now: float, why: str, *, forget: bool = False) -> 
     not seem to be the cause, all of it does, as it does at once where the provider rejected the history itself (`forget`).
     """
     session.failed_turns += 1
-    session.failed_why = why
     if forget or session.failed_turns > 3:
         session.edit((), Record(), None)
     elif session.failed_turns > 1:

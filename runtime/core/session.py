@@ -109,7 +109,7 @@ class Session:
         self.answers = 0  # since the process began
         self.outages = 0
         self.failed_turns = 0  # in a row
-        self.failed_why = ""
+        self.broken_off = ""  # what the next turn is told about a last one that did not come to its end
         self.day, self.dollars = 0, 0.0
         # background summary
         self.summary_op = self.summary_through = self.summary_turn = self.summary_failures = 0

@@ -26,7 +26,7 @@ PLAIN = (
     "linked", "turn", "step", "op", "bare", "unsaved", "warm", "resets", "fixed_raw", "tail_raw", "raw_sent", "cap_sent", "ceiling",
     "window_seen", "output_seen", "output_guess", "tools_op", "stirred", "stirred_urgent", "drained", "gather_at", "not_before", "idle_s",
     "resumed", "turn_started", "away_since", "turn_had_news", "boosted", "pauses", "remedy", "too_long", "refused", "answers", "outages",
-    "failed_turns", "failed_why", "day", "dollars", "summary_op", "summary_through", "summary_turn", "summary_failures",
+    "failed_turns", "broken_off", "day", "dollars", "summary_op", "summary_through", "summary_turn", "summary_failures",
 )  # fmt: skip
 #: And the others.
 SHAPED = ("state", "calibration", "record", "record_block", "messages", "pending")

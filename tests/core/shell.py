@@ -116,7 +116,8 @@ class Shell:
                 kept = {id(b) for m in self.session.messages for b in m.blocks}
                 lost = [b for m in history for b in m.blocks if id(b) not in kept]
                 assert not lost, "something of the session went before it was persisted"
-                assert sum(isinstance(e, fx.PersistSession) for e in self.since_call) == 1, "two resets without a request between"
+                resets = [e.turn for e in self.since_call if isinstance(e, fx.PersistSession)]
+                assert resets.count(effect.turn) == 1, "two resets in a turn without a request between"
                 self.persist = effect
             case fx.Summarise():
                 assert effect.lines
@@ -271,7 +272,7 @@ class Shell:
 
     def _whole_where_it_fits(self, newest: ev.Observation) -> None:
         room = room_of(self.session)
-        aside = 24 + (self.session.tail_raw and count(TAIL) + 8) + (60 if self.session.failed_turns else 0) + 40
+        aside = 24 + (self.session.tail_raw and count(TAIL) + 8) + 60 + 40
         if newest.tokens + aside <= room.limit:
             assert self.call is not None
             texts = [_text(b) for m in self.call.body["messages"] for b in m["content"]]

@@ -30,6 +30,7 @@ from typing import Self
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect as sync_connect
 
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "evennia"
 REQUIREMENT = "evennia>=5.0.1,<7"
@@ -298,7 +299,9 @@ def _processes(python: Path, game: Path, environment: dict[str, str]) -> Iterato
             children.append(child)
             if name == "portal":
                 # A server that finds no portal waits ever longer before it tries again.
-                _wait(lambda: _answers(int(environment["EVENNIA_TEST_AMP"])), "the portal did not start", child, log)
+                _wait(lambda: _listens(int(environment["EVENNIA_TEST_AMP"])), "the portal did not start", child, log)
+            else:
+                _wait(lambda: _echoes(int(environment["EVENNIA_TEST_WEBSOCKET"])), "the server did not start", child, log)
         yield
     finally:
         # A reload replaces the server by a process that is not our child: the pid file knows it.
@@ -310,10 +313,23 @@ def _processes(python: Path, game: Path, environment: dict[str, str]) -> Iterato
             child.wait()
 
 
-def _answers(port: int) -> bool:
+def _listens(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:
+        return False
+    return True
+
+
+def _echoes(port: int) -> bool:
+    """Whether the server behind the portal answers."""
+    try:
+        with sync_connect(f"ws://127.0.0.1:{port}/", proxy=None) as ws:
+            ws.send(json.dumps(["echo", ["up"], {}]))
+            deadline = time.monotonic() + 1
+            while "Echo" not in str(ws.recv(timeout=max(deadline - time.monotonic(), 0))):
+                pass
+    except (OSError, ConnectionClosed):
         return False
     return True
 

@@ -53,6 +53,9 @@ class RecordingSink(Waiter):
     def seqs(self) -> list[int]:
         return [item.seq for item in self.items]
 
+    async def until_items(self, count: int) -> None:
+        await self.until(lambda: len(self.items) >= count)
+
     async def observed(self, batch: Sequence[Observation], *, world: str, epoch: str) -> None:
         assert not self._inside, "never two at once"
         self._inside = True

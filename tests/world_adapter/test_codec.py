@@ -80,7 +80,8 @@ FROM_AGENT: list[Frame] = [
 ANY_TEXT = st.text(alphabet=st.characters(exclude_categories=()))
 WORDS = st.sampled_from(
     ["op", "seq", "t", "kind", "text", "data", "key", "prio", "from", "to", "self", "items", "id", "state", "error", "name", "schema",
-     "npc", "world", "epoch", "actions", "resume", "args", "limits", "heartbeat_s", "max_frame", "next_seq", "lost", "value", "code", "fraction"],
+     "npc", "world", "epoch", "actions", "resume", "args", "limits", "heartbeat_s", "max_frame", "next_seq", "lost", "value",
+     "code", "fraction"],
 )  # fmt: skip
 OPS = st.sampled_from(
     ["hello", "welcome", "actions", "obs", "batch", "act_result", "act_progress", "gate", "rollback", "ping", "pong", "bye", "attach",
