@@ -32,6 +32,10 @@ from world_adapter.server import Request
 app = typer.Typer(no_args_is_help=True, help="The proving ground: a game world, a model stand-in, floods.")
 
 
+#: Columns of a report that goes to a file or a pipeline's log.
+REPORT_WIDTH = 120
+
+
 @app.callback()
 def _quiet() -> None:
     """Log lines of the servers would break through progress bars and JSON."""
@@ -67,6 +71,8 @@ def flood(
         persona=persona.read_text(encoding="utf-8") if persona else "",
     )  # fmt: skip
     console = Console(stderr=as_json)
+    if not console.is_terminal:
+        console = Console(stderr=as_json, width=REPORT_WIDTH)
     progress = Progress(
         TextColumn("flood"), BarColumn(), MofNCompleteColumn(), TextColumn("turns · {task.fields[news]}"), TimeRemainingColumn(),
         console=console, disable=as_json and not console.is_terminal,

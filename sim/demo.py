@@ -157,7 +157,7 @@ class _Show:
                 self.console.print(line, soft_wrap=True, highlight=False)
 
     async def _screen(self, village: Village) -> None:
-        with Live(console=self.console, screen=False, auto_refresh=False, transient=True) as live:
+        with Live(console=self.console, screen=False, auto_refresh=False) as live:
             while True:
                 self.watched.world_time = village.world_time
                 # One row less than there is, so that the terminal never scrolls.

@@ -37,7 +37,10 @@ TAIL = 200
 #: No tokenizer in use makes more tokens of a byte than this.
 MOST_PER_BYTE = 1.9
 
-_CUT = re.compile(r"\[[^\[\]]*\d[^\[\]]*\b(?:cut|clipped|omitted|dropped|left out)\b[^\[\]]*\]")
+# A cut in a text stands in brackets and has a number in it; whole observations that had to go are counted in a sentence.
+_CUT = re.compile(
+    r"\[[^\[\]]*\d[^\[\]]*\b(?:cut|clipped|omitted|dropped|left out)\b[^\[\]]*\]|\b\d[\d,]* observations? (?:was |were )?omitted\b"
+)
 _STAMP = re.compile(r"#\d+\.\d+\.")
 # What a door may replace or drop without changing what was said: controls and their pictures, lone surrogates, invisible format characters.
 _INK = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2400-\u2426\ud800-\udfff\ufffd\ufeff\u200b\u2028\u2029]")
@@ -62,6 +65,7 @@ class Judged:
         error: the message of a refused one, else empty.
         tokens: input tokens by the stand-in's tokenizer.
         made_up: the error is a fault of the plan, not a judgement of the request.
+        digest: equal for two requests that ask the model the same; worked out here where it is needed and not given.
     """
 
     body: Mapping[str, Any]
@@ -70,6 +74,7 @@ class Judged:
     stop_reason: str | None = None
     error: str = ""
     made_up: bool = False
+    digest: bytes = b""
 
     @property
     def rejected(self) -> bool:
@@ -154,6 +159,7 @@ class Oracle:
         self._turn: Turn | None = None
         self._seen_newest = False
         self._refused = False
+        self._rejected = False
         self._fits = False
         self._all_whole = True
         self._last_has_fact = False
@@ -167,11 +173,10 @@ class Oracle:
     def begins(self, turn: Turn) -> None:
         """The world tells `turn` now."""
         self._turn = turn
-        self._seen_newest = self._refused = self._fits = self._last_has_fact = False
+        self._seen_newest = self._refused = self._rejected = self._fits = self._last_has_fact = False
         self._first_has_fact = None
         self._all_whole = True
         self._calls.clear()
-        self._known_rejections.clear()  # what matters is the answer to a rejection; it never takes more than the turn
 
     def request(self, judged: Judged) -> bool:
         """A request was answered. Returns whether the turn is complete with it: the model ended it, having seen the newest line."""
@@ -259,12 +264,12 @@ class Oracle:
 
     def _verdict(self, judged: Judged) -> None:
         tally = self.tally
-        if self._known_rejections or judged.rejected:
-            digest = _digest(judged.body)
-            if digest in self._known_rejections:
-                self.find("P11", "a request that had been refused was sent again unchanged")
-            if judged.rejected:
-                self._known_rejections.add(digest)
+        digest = judged.digest or (_digest(judged.body) if judged.rejected or self._rejected else b"")
+        if digest in self._known_rejections:
+            self.find("P11", "a request that had been refused was sent again unchanged")
+        if judged.rejected:
+            self._rejected = True
+            self._known_rejections.add(digest)
         if not judged.rejected or judged.made_up:
             return
         if judged.stop_reason == "refusal":

@@ -37,7 +37,7 @@ class Character:
 
     Attributes:
         name: also its id in the world.
-        home: its home folder; `constitution.md` is written there before the start.
+        home: its home folder.
         window: tokens.
         persona: further tables of the persona file, as TOML.
     """
@@ -51,10 +51,12 @@ class Character:
     persona: str = ""
 
     def settle(self) -> Path:
-        """Writes the constitution and the persona file, and returns the latter."""
+        """Writes the constitution, unless there is one, and the persona file; returns the latter."""
         self.home.mkdir(parents=True, exist_ok=True)
         rules = "\n".join(f"{n}. {rule}" for n, rule in enumerate(self.constitution, 1))
-        (self.home / "constitution.md").write_text(f"# Constitution\n\n{rules}\n", encoding="utf-8")
+        constitution = self.home / "constitution.md"
+        if not constitution.exists():
+            constitution.write_text(f"# Constitution\n\n{rules}\n", encoding="utf-8")
         path = self.home / "given.persona.toml"
         # A JSON string is a TOML string as well.
         name, description = (json.dumps(text, ensure_ascii=False) for text in (self.name, self.description))
@@ -133,7 +135,7 @@ class Attached:
 async def attach(
     character: Character, *, world: str, base_url: str, events: bool = False, command: Sequence[str] = COMMAND
 ) -> Attached:
-    """Starts `npc attach`. What it says goes to `process.log` in its home; with `events`, JSON lines to a pipe and only complaints there."""
+    """Starts `npc attach`. What it says goes to `process.log` in its home; with `events` JSON lines go to a pipe and complaints there."""
     persona = character.settle()
     words = [
         *(*command, "attach", world, "--persona", str(persona), "--home", str(character.home)),

@@ -78,7 +78,7 @@ class Report:
             "policy_ms_p50": percentile(policy, 0.50),
             "policy_ms_p99": percentile(policy, 0.99),
             "peak_rss_mb": _rounded(max((life.peak_rss_mb for life in self.lives), default=0.0) or None, 1),
-            "observations": {name: self._book(name) for name in ("received", "delivered", "merged", "omitted", "lost")},
+            "observations": self._observations(),
             # Beyond what scripts may rely on:
             "refusals": self._sum("refusals"),
             "asked": self._sum("asked"),
@@ -96,6 +96,11 @@ class Report:
             "npcs": len(self.lives),
             "findings": [dataclasses.asdict(f) for f in self.findings],
         }
+
+    def _observations(self) -> dict[str, int | None]:
+        """News only: what the NPC itself caused comes back to it as an echo, and no mind is told of it."""
+        seen = {name: self._book(name) for name in ("received", "delivered", "merged", "omitted", "lost")}
+        return {**seen, "received": sum(x.books.received - x.books.own for x in self._ledgers) if self._ledgers else None}
 
     def _cpu_ends(self) -> tuple[float | None, float | None]:
         """Median CPU of a turn in the first and in the last tenth, start-up left out."""

@@ -175,6 +175,7 @@ class _Run:
             tokens=record.tokens,
             stop_reason=record.stop_reason if whole else None,
             error=record.error_message or "",
+            digest=record.digest,
             made_up=record.outcome == "failed" or bool(record.faults),
         )
         complete = self.life.oracle.request(judged)

@@ -57,10 +57,14 @@ class VillageStage:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        if self._life is not None:
-            self._life.cancel()
-            await asyncio.gather(self._life, return_exceptions=True)
+        if self._life is None:
+            return
+        fault = self._life.exception() if self._life.done() and not self._life.cancelled() else None
+        self._life.cancel()
+        await asyncio.gather(self._life, return_exceptions=True)
         await self.server.close()
+        if fault is not None and value is None:
+            raise fault  # a village that stood still must not look like a quiet one
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time() - self._began

@@ -93,7 +93,6 @@ class WebsocketWorld:
         patience: Patience | None = None,
     ) -> None:
         self.url, loopback = _checked(url, allow_plain=allow_plain)
-        self._npc = npc
         self._agent = agent
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._subprotocols = [CODECS[name].subprotocol for name in subprotocols]
@@ -102,7 +101,6 @@ class WebsocketWorld:
         self._ssl = ssl if ssl is not None or not url.startswith("wss:") else tls.create_default_context()
         self._on_aside = on_aside
         self._link = AgentLink(npc=npc, agent=agent, patience=patience)
-        self._patience = patience
         self._codec: Codec | None = None
         self._ws: ClientConnection | None = None
         self._alarm: Alarm | None = None
@@ -135,7 +133,8 @@ class WebsocketWorld:
             WorldRefused: final; the sentence says what would help.
             WorldUnreachable: no attach within `attach_within_s`.
         """
-        self._link = AgentLink(npc=self._npc, agent=self._agent, resume=resume, patience=self._patience)
+        if resume is not None:
+            self._link.resume_from(resume)
         self._alarm = Alarm(self._ring)
         link = asyncio.create_task(self._stay_attached(), name="world link")
         feed = asyncio.create_task(self._feed(sink), name="world to sink")
@@ -153,7 +152,7 @@ class WebsocketWorld:
             ends = await asyncio.gather(link, feed, return_exceptions=True)
             self._alarm.stop()
             self._abandon()
-        self._last_words(sink)
+            self._last_words(sink)
         for end in ends:
             if isinstance(end, BaseException) and not isinstance(end, asyncio.CancelledError):
                 raise end
@@ -295,8 +294,8 @@ class WebsocketWorld:
             self._receive_limit = min(self._receive_limit * 4, LAST_RECEIVE_LIMIT)
             _log.warning("receive limit raised", url=self.url, bytes=self._receive_limit)
         else:
-            seq = self._link.pass_over_oversize()
-            _log.error("observation too large to receive given up", url=self.url, seq=seq, limit=self._receive_limit)
+            seq = self._link.pass_over()
+            _log.error("message too large to receive", url=self.url, limit=self._receive_limit, given_up=seq)
 
     def _ring(self) -> None:
         self._link.tick(now=_now())

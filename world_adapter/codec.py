@@ -81,7 +81,7 @@ def _json_dumps(raw: Mapping[str, Any]) -> bytes:
 def _json_loads(data: bytes) -> object:
     if len(data) > LARGE and data.count(b"[") + data.count(b"{") > MAX_CONTAINERS:
         raise ValueError("too many containers")
-    return json.loads(data.decode("utf-8", "replace"), parse_constant=_nothing)
+    return json.loads(data.decode("utf-8", "replace"), parse_constant=_nothing, strict=False)  # raw control characters in a text are text
 
 
 def _msgpack_dumps(raw: Mapping[str, Any]) -> bytes:

@@ -103,6 +103,7 @@ class _Connection:
     welcome: Welcome | None = None
     bye: Bye | None = None
     hung: str = ""  # why we hung up, once we did
+    resumed_at: int = 0  # the number that our attach spoke of
     by: float | None = None  # when the greeting must have come
     heard_at: float = 0.0
     said_at: float = 0.0
@@ -127,10 +128,10 @@ class AgentLink:
         self._patience = patience or Patience()
         self._effects: list[Effect] = []
         self._connection: _Connection | None = None
-        self._resume = resume
-        self._world = resume.world if resume else ""
-        self._epoch = resume.epoch if resume else ""
-        self._stream = Stream(next_seq=resume.seq + 1, fresh=False) if resume else Stream()
+        self._resume: Resume | None = None
+        self._world = ""
+        self._epoch = ""
+        self._stream = Stream()
         self._stream_counted = (0, 0)
         self._unstored: deque[tuple[str, int, int, int]] = deque()  # epoch, last seq, observations, characters
         self._unstored_items = 0
@@ -142,6 +143,14 @@ class AgentLink:
         self._outstanding: OrderedDict[str, int] = OrderedDict()  # action id: bytes sent and not answered on this connection
         self._finished: OrderedDict[str, None] = OrderedDict()
         self._learned_max: int | None = None  # bytes; from a close with 1009
+
+        if resume is not None:
+            self.resume_from(resume)
+
+    def resume_from(self, resume: Resume) -> None:
+        """Goes on where an earlier life stopped. To be said before the first connection."""
+        self._resume = resume
+        self._begin_stream(resume.world, resume.epoch, Stream(next_seq=resume.seq + 1, fresh=False))
 
     # What the shell asks
 
@@ -273,13 +282,17 @@ class AgentLink:
             self._effects.append(Detached(end.why if isinstance(end, Retry) else end.sentence))
         return end
 
-    def pass_over_oversize(self) -> int:
-        """The next observation came in a message that no limit of ours can hold: it is given up. Returns its number."""
+    def pass_over(self) -> int | None:
+        """The next observation came in a message that no limit of ours can hold: it is given up, so that what follows can be heard.
+
+        Answers its number; None while something before it is not stored, for then a resume would bring it again.
+        """
+        if self._unstored or not self._epoch:
+            return None
         seq = self._stream.next
         self._stream.pass_over()
-        if self._resume is not None and self._resume.epoch == self._epoch and self._resume.seq == seq - 1:
-            self._keep(seq)
         self._count_stream()
+        self._keep(seq)
         return seq
 
     def stored(self, seq: int, epoch: str, *, now: float) -> None:
@@ -294,7 +307,7 @@ class AgentLink:
         c = self._connection
         if c is None or c.welcome is None or c.hung:
             return
-        self._send(c, Ack(seq=seq), now)
+        self._acknowledge(c, now)
         if self._deferred and not self._unstored:
             self._deferred = False
             self._hang_up(c, Close.NORMAL, "caught up with the disk; asking for what came meanwhile")
@@ -342,6 +355,7 @@ class AgentLink:
             if hello.world != self._world:
                 self._resume = None  # another world's numbers say nothing here
             self._begin_stream(hello.world, hello.epoch)
+        c.resumed_at = self._resume.seq if self._resume is not None and self._resume.epoch == self._epoch else 0
         self._send(c, Attach(npc=self.npc, agent=self.agent, resume=self._resume), now)
 
     def _welcome(self, c: _Connection, welcome: Welcome, now: float) -> None:
@@ -366,6 +380,8 @@ class AgentLink:
                 limits=c.hello.limits,
             ),
         )
+        if self._resume is not None and self._resume.seq > c.resumed_at:
+            self._acknowledge(c, now)  # became durable between the attach and now
         self._deliver(ready)
         if self._stream.gap:
             self._gap_by = now + self._patience.gap_s
@@ -387,7 +403,10 @@ class AgentLink:
             self.counters.deferred += len(batch.items)
             return
         stream = self._stream
+        before = stream.duplicates
         self._deliver(stream.take(batch.items))
+        if stream.duplicates > before:
+            self._acknowledge(c, now)  # sent again: an acknowledgement may have been lost on the way
         if stream.gap:
             if self._gap_by is None:
                 self._gap_by = now + self._patience.gap_s
@@ -396,6 +415,10 @@ class AgentLink:
         else:
             self._gap_by = None
             self._gap_tries = 0
+
+    def _acknowledge(self, c: _Connection, now: float) -> None:
+        if self._resume is not None and self._resume.epoch == self._epoch:
+            self._send(c, Ack(seq=self._resume.seq), now)
 
     def _deliver(self, items: Sequence[Observation]) -> None:
         self._count_stream()
@@ -421,10 +444,10 @@ class AgentLink:
         self._begin_stream(self._world, frame.epoch)
         self._effects.append(Aside(frame))
 
-    def _begin_stream(self, world: str, epoch: str) -> None:
+    def _begin_stream(self, world: str, epoch: str, stream: Stream | None = None) -> None:
         self._count_stream()
         self._world, self._epoch = world, epoch
-        self._stream = Stream()
+        self._stream = stream or Stream()
         self._stream_counted = (0, 0)
         self._gap_by = None
         self._gap_tries = 0

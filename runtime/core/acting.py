@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from . import events as ev
 from . import resting, waking
 from .messages import result_block
-from .pending import close_calls
+from .pending import close_calls, ended_late
 from .turns import Cause, State
 
 if TYPE_CHECKING:
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 def tool(session: Session, event: ev.ToolStarted | ev.ToolFinished) -> None:
     """A call has begun a long action, or has its result."""
     pending = session.pending.get(event.call)
+    if pending is None and event.call in session.under_way and isinstance(event, ev.ToolFinished):
+        ended_late(session, event.call, event.text, event.event, event.gist)
+        session.checkpoint()
+        if session.state is State.IDLE:
+            waking.look(session, event.now)
+        return
     if pending is None or pending.result is not None or event.op < session.tools_op:
         session.log("stale", what="tool result", call=event.call, op=event.op, current=session.op, state=str(session.state))
         return

@@ -14,8 +14,8 @@ from . import events as ev
 from . import fitting, resting
 from .budget import Part, Room, misfit
 from .calibration import START
-from .layout import Fixed, request
-from .messages import Message, total
+from .layout import request
+from .messages import Block, Message, total
 from .opening import EACH, news, opening
 from .pending import close_calls
 from .repair import mended, problems
@@ -33,7 +33,13 @@ def prepared(session: Session, event: ev.Prepared) -> None:
     outside = session.settings.shape.tail_as_system
     session.fixed_raw = event.fixed.tokens + (event.tail_tokens if outside else 0)
     session.tail_raw = 0 if outside else event.tail_tokens
+    # A notice that nothing happened is no news: what counts is whether the world stirred.
+    stirred = max(session.stirred, event.through) > session.drained
     session.drained = max(session.drained, event.through)
+    if session.woken_by == "news" and not (event.observations or session.late or session.pending or _begun(session)):
+        resting.nothing(session, event.now)
+        return
+    session.turn_had_news = session.turn_had_news or bool(session.late) or (stirred and bool(event.observations))
     fresh = _take_in(session, event, fitting.room_of(session))
     if parts := _too_big(session, event):
         _no_room(session, event.now, parts)
@@ -42,42 +48,52 @@ def prepared(session: Session, event: ev.Prepared) -> None:
 
 
 # ------------------------------------------------------------ the news
+def _begun(session: Session) -> bool:
+    """Whether the current turn has an opening in the history."""
+    return bool(session.messages) and session.messages[-1].turn == session.turn
+
+
 def _take_in(session: Session, event: ev.Prepared, room: Room) -> bool:
     """Put what was drained into the history; whether this is a turn's opening."""
-    session.turn_had_news = session.turn_had_news or bool(event.observations)
+    late, session.late = session.late, ()
     if session.pending:
-        _take_in_beside_results(session, event, room)
+        _take_in_beside_results(session, event, room, late)
         return False
-    begun = bool(session.messages) and session.messages[-1].turn == session.turn
-    if begun and not event.observations:
+    begun = _begun(session)
+    if begun and not event.observations and not late:
         return False
     limit = room.limit
     if begun:
+        # What comes on top of an opening that was never answered leaves that in place, unless the newest would have to be cut for it.
         left = room.limit - _of_turn(session)
-        limit = left if event.observations[-1].tokens + 2 * EACH <= left else room.limit
+        newest = event.observations[-1].tokens + 2 * EACH if event.observations else 0
+        limit = left if newest <= left else room.limit
+    tail = "" if begun or session.settings.shape.tail_as_system else event.tail
     blocks = opening(
         event.observations,
         event.recalled,
         event.notebook,
-        "" if begun or session.settings.shape.tail_as_system else event.tail,
+        tail,
         limit=limit,
         count=session.count,
         # This also makes every request after a failure another one, however little happened since.
         marker="" if begun or not session.broken_off else f"[{session.broken_off}]",
+        late=late,
     )
     session.broken_off = session.broken_off if begun else ""
     session.append(Message("user", blocks, session.turn))
     return not begun
 
 
-def _take_in_beside_results(session: Session, event: ev.Prepared, room: Room) -> None:
+def _take_in_beside_results(session: Session, event: ev.Prepared, room: Room, late: tuple[Block, ...]) -> None:
     """The mind was away while the body acted: what happened since then is the world's text and comes with the results."""
-    texts: list[str] = []
+    texts = [b.text for b in late]
     if event.observations:
         results = sum(p.result.tokens for p in session.pending.values() if p.result)
         limit = max(int(room.limit * PENDING_SHARE), room.limit - _of_turn(session) - results - 32 * len(session.pending))
-        texts = [b.text for b in news(event.observations, limit=limit, count=session.count)]
-    close_calls(session, texts, tuple(g for o in event.observations for g in o.gist))
+        texts += [b.text for b in news(event.observations, limit=limit, count=session.count)]
+    gist = (*(g for b in late for g in b.gist), *(g for o in event.observations for g in o.gist))
+    close_calls(session, texts, gist)
 
 
 def _of_turn(session: Session) -> int:
@@ -117,19 +133,20 @@ def _no_room(session: Session, now: float, parts: tuple[Part, ...]) -> None:
 
 # ------------------------------------------------------------ the request
 def _call(session: Session, event: ev.Prepared) -> None:
-    raw = session.fixed_raw + session.tokens
-    body = _body(session, event.fixed, event.tail, raw)
+    body = _body(session, event, session.messages)
     if found := _problems(session, body):
         session.log("repair", problems=found[:5])
-        session.edit(mended(session.messages, session.count))
-        raw = session.fixed_raw + session.tokens
-        body = _body(session, event.fixed, event.tail, raw)
-        if _problems(session, body):
+        whole = mended(session.messages, session.count)
+        if _problems(session, _body(session, event, whole)):
+            why = "the conversation could not be mended"
             if session.bare:
-                resting.abandon(session, event.now, "the conversation could not be mended", forget=True)
+                resting.abandon(session, event.now, why, forget=True)
             else:
-                fitting.must_reset(session, "the conversation could not be mended")
+                fitting.must_reset(session, why)
             return
+        session.edit(whole)
+        body = _body(session, event, whole)
+    raw = session.fixed_raw + session.tokens
     session.warm = sum(len(m.blocks) for m in session.messages) + (1 if session.record_block else 0)
     session.raw_sent, session.cap_sent = raw, int(body["max_tokens"])
     estimate, room = session.calibration.estimate(raw), fitting.room_of(session)
@@ -143,14 +160,14 @@ def _problems(session: Session, body: Mapping[str, Any]) -> list[str]:
     return problems(body["messages"], prefill=session.pauses > 0)
 
 
-def _body(session: Session, fixed: Fixed, tail: str, raw: int) -> dict[str, Any]:
+def _body(session: Session, event: ev.Prepared, messages: tuple[Message, ...]) -> dict[str, Any]:
     return request(
         session.settings.shape,
-        fixed,
+        event.fixed,
         session.record_block,
-        session.messages,
-        max_tokens=output_cap(session, raw, boosted=session.boosted),
-        tail=tail,
+        messages,
+        max_tokens=output_cap(session, session.fixed_raw + session.tokens, boosted=session.boosted),
+        tail=event.tail,
         warm=session.warm,
     )
 

@@ -35,18 +35,18 @@ def fit(session: Session, now: float, *, opening: bool) -> bool:
     result = descend(parts, room, opening=opening)
     for climb in result.climbs:
         _log_rung(session, climb.rung, climb.before, climb.after, failed=climb.failed, note=climb.note)
-    if result.verdict is Verdict.FITS and result.parts is not parts:
-        session.edit(result.parts.messages, result.parts.record, result.parts.record_block)
-    elif result.verdict is Verdict.RESET:
-        if not session.bare:
-            must_reset(session, "nothing smaller would fit the window")
-            return False
+    if result.verdict is Verdict.RESET and not session.bare:
+        must_reset(session, "nothing smaller would fit the window")
+        return False
+    if session.refused and result.parts.tokens >= session.refused and not session.bare:
+        must_reset(session, "the provider says that it is too long, and no rung makes it smaller")
+        return False
+    if result.verdict is Verdict.RESET:
         _cut_further(session, room)
+    elif result.parts is not parts:
+        session.edit(result.parts.messages, result.parts.record, result.parts.record_block)
     if session.refused and session.tokens >= session.refused:
-        if session.bare:
-            resting.abandon(session, now, "too long, however small", forget=True)
-        else:
-            must_reset(session, "the provider says that it is too long, and no rung makes it smaller")
+        resting.abandon(session, now, "too long, however small", forget=True)
         return False
     return True
 

@@ -115,7 +115,7 @@ def request(
             ends.append(warm)
         for end in ends:
             _mark(rows, flat[:end])
-    if tail and shape.tail_as_system:
+    if tail and shape.tail_as_system and rows and rows[-1]["role"] == "user":  # a paused answer is sent back as it is
         rows.append({"role": "system", "content": [{"type": "text", "text": tail}]})
     body: dict[str, Any] = {"model": shape.model, "max_tokens": max_tokens, "system": system, "messages": rows}
     if fixed.tools:

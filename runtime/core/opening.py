@@ -12,6 +12,7 @@ from dataclasses import replace
 from .events import Memory, Observation
 from .fence import fenced
 from .messages import BLOCK_OVERHEAD, MESSAGE_OVERHEAD, Block, Count, Kind, text_block
+from .rungs import clipped
 from .sharing import shares
 from .tokens import clip
 
@@ -33,15 +34,21 @@ def opening(
     limit: int,
     count: Count,
     marker: str = "",
+    late: Sequence[Block] = (),
 ) -> tuple[Block, ...]:
     """The blocks of an opening message, never empty, of at most `limit` raw tokens with the message's own (while that holds the smallest
-    observation); `marker` is a line of the runtime's own about what went before.
+    observation); `marker` is a line of the runtime's own about what went before, `late` are ends of actions that were under way.
     """
     last = [text_block(Kind.TAIL, tail, count)] if tail.strip() else []
     first = [text_block(Kind.MARKER, marker, count)] if marker else []
     left = limit - MESSAGE_OVERHEAD - sum(b.tokens for b in (*first, *last))
-    told = news(observations, limit=left, count=count)
+    told = news(observations, limit=left, count=count) if observations or not late else []
     left -= sum(b.tokens for b in told)
+    ends: list[Block] = []
+    for block in late:
+        if left >= 2 * LEAST:
+            ends.append(clipped(block, max(LEAST, left // 2), count))
+            left -= ends[-1].tokens
     given: list[Block] = []
     if notebook.strip() and left >= 2 * LEAST:
         given.append(text_block(Kind.NOTEBOOK, clip(fenced(notebook, tag="notebook"), left // 2 - BLOCK_OVERHEAD, count), count))
@@ -54,7 +61,7 @@ def opening(
         memories.append(memory)
     if memories:
         given.insert(0, text_block(Kind.RECALLED, "\n".join(m.text for m in memories), count, event=memories[-1].event))
-    return (*first, *given, *told, *last)
+    return (*first, *given, *ends, *told, *last)
 
 
 def news(observations: Sequence[Observation], *, limit: int, count: Count) -> list[Block]:

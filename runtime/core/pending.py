@@ -1,6 +1,7 @@
 """Tool calls under way.
 
-Invariant: every call of a step gets exactly one result, all of them in one user message, in call order, right after the calls.
+Invariants: every call of a step gets exactly one result, all of them in one user message, in call order, right after the calls; a call
+that was closed while it was under way is told about once when it ends.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .messages import Block, Message, result_block, uses_of
+from .rungs import outcome_block
 
 if TYPE_CHECKING:
     from .session import Session
 
 UNDER_WAY = "[still under way; how it ends will be told]"
+KEPT = 32  # calls that are still waited for after they were closed, and ends that wait to be told
 
 
 @dataclass(slots=True)
@@ -37,7 +40,10 @@ def close_calls(
     for use in uses_of(session.messages[-1]):
         use_id = str(use.data["id"])
         pending = session.pending.get(use_id)
+        if pending and pending.result is None and pending.started:
+            session.under_way[use_id] = str(use.data["name"])
         blocks.append((pending and pending.result) or result_block(use_id, otherwise, session.count, error=error))
+    session.under_way = dict(list(session.under_way.items())[-KEPT:])
     if extra:
         last = blocks[-1]
         blocks[-1] = result_block(
@@ -50,3 +56,11 @@ def close_calls(
         )
     session.pending = {}
     session.append(Message("user", tuple(blocks), session.turn))
+
+
+def ended_late(session: Session, call: str, text: str, event: int, gist: tuple[str, ...]) -> None:
+    """A call that was closed while it was under way has ended: to be told with the next news."""
+    tool = session.under_way.pop(call)
+    ended = outcome_block("end of what was under way", tool, text or "(nothing)", session.count, event=event, gist=gist)
+    session.late = (*session.late, ended)[-KEPT:]
+    session.unsaved = True

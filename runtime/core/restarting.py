@@ -35,6 +35,7 @@ def restarted(session: Session) -> None:
         session.edit(whole)
         repaired += 1
     session.linked = False
+    session.under_way = {}  # their ends come as news, from whoever asks the world
     session.resumed = session.resumed or unfinished
     if unfinished:
         session.broken_off = f"turn {session.turn} was broken off by a restart"

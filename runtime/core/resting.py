@@ -51,6 +51,19 @@ def end_turn(session: Session, now: float, why: str, *, failed: bool = False, un
     session.log("turn", ended=why, failed=failed, seconds=seconds, dollars_today=round(session.dollars, 6))
     summaries.want(session)
     session.checkpoint()
+    _rest(session, now)
+
+
+def nothing(session: Session, now: float) -> None:
+    """News was announced, and there is none after all (it was drained already): no call is made."""
+    session.move(Cause.TURN_ENDED)
+    session.next_op()
+    session.log("nothing new")
+    session.not_before = max(session.not_before, now + session.settings.gather_s)
+    _rest(session, now)
+
+
+def _rest(session: Session, now: float) -> None:
     if session.linked:
         waking.rest(session, now)
     else:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from .fence import fenced
 from .messages import BLOCK_OVERHEAD, MESSAGE_OVERHEAD, Block, Count, Kind, Message, result_block, results_of, text_block, total, uses_of
 from .record import Line, Record
 from .sharing import ceiling_for, shares
@@ -114,7 +115,7 @@ def _evicted(message: Message, before: Message | None, count: Count) -> Message:
             continue
         if block.kind is Kind.TOOL_RESULT and block.tokens > STUB_TOKENS:
             stub = _stub(block, before, count)
-            if stub.tokens < block.tokens:
+            if stub.tokens * 3 // 2 < block.tokens:  # else what is freed is not worth what is lost
                 blocks.append(stub)
                 changed = True
                 continue
@@ -308,8 +309,12 @@ def hard_reset(parts: Parts, goal: Goal, *, marker: str) -> Step:
 
 def _told(result: Block, before: Message | None, count: Count) -> Block:
     """A pending result as a part of the observation, since its call is gone."""
-    lead = f"[result of your {tool_of(result, before)}, whose call is gone]\n"
-    return text_block(Kind.OUTCOME, lead + result.text, count, event=result.event, gist=result.gist)
+    return outcome_block("result, whose call is gone", tool_of(result, before), result.text, count, event=result.event, gist=result.gist)
+
+
+def outcome_block(what: str, tool: str, text: str, count: Count, *, event: int, gist: tuple[str, ...]) -> Block:
+    """What a tool told, outside a tool result: fenced as everything from outside is."""
+    return text_block(Kind.OUTCOME, fenced(text, event=event, kind=what, source=tool), count, event=event, gist=gist)
 
 
 #: Rungs 1 to 4, in order. Rung 5 needs the session persisted first, rung 6 is `budget.misfit`.

@@ -90,6 +90,8 @@ class Session:
         # tools
         self.pending: dict[str, Pending] = {}
         self.tools_op = 0  # the operation of the calls in `pending`
+        self.under_way: dict[str, str] = {}  # calls that were closed before they ended, and their tools
+        self.late: tuple[Block, ...] = ()  # how such calls ended, to be told
         # news
         self.stirred = self.stirred_urgent = self.drained = 0
         self.gather_at = 0.0  # when a timer will start the next turn; 0: none
@@ -99,6 +101,7 @@ class Session:
         # this turn
         self.turn_started = 0.0
         self.away_since = 0.0
+        self.woken_by = ""
         self.turn_had_news = False
         self.boosted = False
         self.pauses = 0

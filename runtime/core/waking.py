@@ -49,7 +49,7 @@ def rest(session: Session, now: float) -> None:
 def look(session: Session, now: float) -> None:
     """Idle: start a turn now, or set the timer that will, if there is news that may start one."""
     urgent = session.stirred_urgent > session.drained
-    if not urgent and session.stirred <= session.drained:
+    if not urgent and not _news(session):
         return
     wait = 0.0 if urgent else session.settings.gather_s
     if over_budget(session, now):
@@ -73,8 +73,12 @@ def earliest(session: Session, now: float) -> float:
 def gathered(session: Session, now: float) -> None:
     """The time to gather ambient news is over."""
     session.gather_at = 0.0
-    if session.stirred > session.drained:
+    if _news(session):
         wake(session, now, "news")
+
+
+def _news(session: Session) -> bool:
+    return session.stirred > session.drained or bool(session.late)
 
 
 def idle(session: Session, now: float) -> None:
@@ -91,6 +95,7 @@ def wake(session: Session, now: float, reason: str) -> None:
     session.turn += 1
     session.step = 0
     session.turn_started = now
+    session.woken_by = reason
     session.resumed = session.turn_had_news = session.boosted = False
     session.pauses = session.remedy = session.too_long = session.refused = 0
     session.log("wake", reason=reason)

@@ -15,7 +15,6 @@ from runtime.core.budget import FLOOR, Budget
 from runtime.core.fence import fenced
 from runtime.core.fitting import room_of
 from runtime.core.layout import Fixed, Shape, make_fixed
-from runtime.core.messages import Kind
 from runtime.core.repair import problems
 from runtime.core.session import Session, Settings
 from runtime.core.turns import State
@@ -101,6 +100,7 @@ class Shell:
         match effect:
             case fx.Log():
                 self.logs.append(effect)
+                self.aside = self.aside or effect.kind == "set aside"
                 json.dumps(effect.data)
             case fx.Prepare():
                 assert self.asked is None, "two requests are being prepared"
@@ -111,7 +111,7 @@ class Shell:
             case fx.RunTools():
                 ids = [c.id for c in effect.calls]
                 assert len(set(ids)) == len(ids)
-                self.tools = dict.fromkeys(ids, effect.op)
+                self.tools |= dict.fromkeys(ids, effect.op)
             case fx.PersistSession():
                 kept = {id(b) for m in self.session.messages for b in m.blocks}
                 lost = [b for m in history for b in m.blocks if id(b) not in kept]
@@ -148,7 +148,8 @@ class Shell:
         assert any(RULE in b["text"] for b in body["system"])
         assert json.dumps(body).count('"cache_control"') <= 4
         if self.settings.shape.tail_as_system:
-            assert body["messages"][-1] == {"role": "system", "content": [{"type": "text", "text": TAIL}]}
+            tail = {"role": "system", "content": [{"type": "text", "text": TAIL}]}
+            assert body["messages"][-1] == tail or body["messages"][-1]["role"] == "assistant"  # a paused answer goes back as it is
         self._sized(call)
         now = flat(body)
         if self.last is not None and not self._edited():
@@ -178,8 +179,6 @@ class Shell:
 
     def _told(self, call: fx.CallModel) -> None:
         """The newest observation is there: whole, cut by name, or set aside by name."""
-        if any(isinstance(e, fx.Log) and e.kind == "set aside" for e in self.since_call) or any(log.kind == "set aside" for log in self.logs[-12:]):
-            self.aside = True
         if self.newest is None or self.aside:
             return
         shown = "\n".join(_text(b) for m in call.body["messages"] if m["role"] == "user" for b in m["content"])
@@ -428,8 +427,3 @@ def _text(block: Mapping[str, Any]) -> str:
             return f"{name} {json.dumps(arguments)}"
         case other:
             return json.dumps(other)
-
-
-def shown(body: Mapping[str, Any], kind: Kind | None = None) -> str:  # noqa: ARG001
-    """All text of a request's conversation."""
-    return "\n".join(_text(b) for m in body["messages"] for b in m["content"])

@@ -13,7 +13,10 @@ from runtime.core.rungs import LADDER, Goal, Parts, hard_reset
 from .examples import examples
 from .histories import FLOOR, RULE, assert_paired, assert_valid, histories, sent
 
-MARKER = "[context reset: number 12; earlier conversation removed, whole in the event log up to event 123456; your diary has an entry about it]"
+MARKER = (
+    "[context reset: number 12; earlier conversation removed, whole in the event log up to event 123456; "
+    "your diary has an entry about it]"
+)
 
 limits = st.sampled_from((FLOOR, 150, 300, 700, 1_500, 4_000, 12_000, 40_000))
 
@@ -109,11 +112,11 @@ def test_a_hard_reset_keeps_whole_what_fits(parts: Parts, limit: int) -> None:
     limit += tails(parts)
     told = [b for m in parts.messages[parts.current :] for b in m.blocks if b.kind is Kind.OBSERVATION]
     results = [b for b in parts.messages[-1].blocks if b.kind is Kind.TOOL_RESULT]
-    need = sum(b.tokens for b in told) + sum(b.tokens + 30 for b in results) + 60
+    need = sum(b.tokens for b in told) + sum(b.tokens + 40 for b in results) + 60
     shown = [b.text for b in hard_reset(parts, Goal(want=limit, limit=limit), marker=MARKER).parts.messages[0].blocks]
     if need + tails(parts) <= limit:
         assert all(b.text in shown for b in told)
-        assert all(any(t.endswith(b.text) for t in shown) for b in results)
+        assert all(any(b.text in t for t in shown) for b in results)
 
 
 @examples(60)

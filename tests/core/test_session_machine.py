@@ -39,7 +39,8 @@ class Life(RuleBasedStateMachine):
     )
     def begin(self, window: int, tail_as_system: bool, factor: float, summary_tokens: int, dollars: float, hurry: bool) -> None:
         self.hurry = hurry
-        settings = settings_of(window, tail_as_system=tail_as_system, summary_tokens=summary_tokens, dollars_per_day=dollars, steps_per_turn=4)
+        more = {"summary_tokens": summary_tokens, "dollars_per_day": dollars, "steps_per_turn": 4}
+        settings = settings_of(window, tail_as_system=tail_as_system, **more)
         self.shell = Shell(settings, factor=factor)
         self.shell.attach()
 
@@ -102,6 +103,19 @@ class Life(RuleBasedStateMachine):
         thought = [{"type": "thinking", "thinking": "hm", "signature": "s" * 40}] if thinks else []
         uses: list[dict[str, Any]] = [{"type": "tool_use", "id": i, "name": "look", "input": {"n": n}} for n, i in enumerate(ids)]
         self.shell.answer(*thought, *(said if words or thinks else []), *uses, stop=Stop.TOOL_USE)
+        self._hurry()
+
+    @precondition(lambda self: self.shell.call)
+    @rule(ends=st.lists(st.sampled_from(("result", "error", "large", "long", "open")), min_size=1, max_size=4), reverse=st.booleans())
+    def exchange(self, ends: list[str], reverse: bool) -> None:
+        """A step with tools: each ends at once, becomes a long action, or stays open."""
+        self.shell.use(*(f"step_{self.session.op}_{n}" for n in range(len(ends))), words="I act.")
+        calls = list(zip(sorted(self.shell.tools), ends, strict=True))
+        for call, end in reversed(calls) if reverse else calls:
+            if end == "long":
+                self.shell.start(call)
+            elif end != "open":
+                self.shell.finish(call, 9_000 if end == "large" else 300, error=end == "error")
         self._hurry()
 
     @precondition(lambda self: self.shell.call)

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,13 +89,9 @@ ServerConfig.objects.conf("last_initial_setup_step", "done")
 
 ROOMS = {"Tavern": "A smoky tavern with a long oak bar.", "Yard": "A muddy yard behind the tavern."}
 EXITS = [("Tavern", "north", "Yard"), ("Yard", "south", "Tavern")]
-# Two that are there to be NPCs, two that a test plays, one in each room.
-PEOPLE = {
-    "Warden": ("oak bar 17 warden", "Tavern"),
-    "Maren": ("oak bar 17 maren", "Tavern"),
-    "Bob": ("oak bar 17 bob", "Tavern"),
-    "Carol": ("oak bar 17 carol", "Yard"),
-}
+# Two that a test plays, one in each room, and some to be NPCs: each test has its own, so none finds what another left.
+NPCS = ("Warden", "Maren", "Odo", "Ilse", "Tamm", "Runa")
+PEOPLE = {name: (f"oak bar 17 {name}", "Yard" if name == "Carol" else "Tavern") for name in ("Bob", "Carol", *NPCS)}
 ADMIN = ("admin", "oak bar 17 admin")
 SEED = SETUP.format(admin=ADMIN, people=PEOPLE, rooms=ROOMS, exits=EXITS)
 
@@ -118,21 +114,14 @@ class EvenniaServer:
 
     Attributes:
         port: of the websocket, on 127.0.0.1.
-        npc: an account for an NPC; its character stands in the Tavern, whose exit `north` leads to the Yard.
-        other_npc: a second one, for a second test.
-        bob: an account for a scripted player, whose character is in the Tavern.
-        carol: another one, in the Yard.
-        admin: the superuser, for whatever a test needs to arrange.
         folder: the game's folder, with its logs.
+        people: logins by name. "Bob" stands in the Tavern and "Carol" in the Yard, for scripted players; the names of NPCS all begin in
+            the Tavern, whose exit `north` leads to the Yard and back by `south`; "admin" may do anything.
     """
 
     port: int
     folder: Path
-    npc: Account
-    other_npc: Account
-    bob: Account
-    carol: Account
-    admin: Account
+    people: Mapping[str, Account]
 
     @property
     def url(self) -> str:
@@ -142,12 +131,12 @@ class EvenniaServer:
 class ScriptedPlayer:
     """A person at a keyboard: a plain websocket client that knows nothing of the adapter.
 
-    `async with ScriptedPlayer(server, server.bob) as bob: await bob.do("say hello"); await bob.hears(lambda text: "hello" in text)`
+    `async with ScriptedPlayer(server, "Bob") as bob: await bob.do("say hello"); await bob.hears(lambda text: "hello" in text)`
     """
 
-    def __init__(self, server: EvenniaServer, account: Account) -> None:
+    def __init__(self, server: EvenniaServer, name: str) -> None:
         self._server = server
-        self._account = account
+        self._account = server.people[name]
         self._read = 0
         self.lines: list[str] = []
         self._ws: ClientConnection | None = None
@@ -203,19 +192,12 @@ def running() -> Iterator[EvenniaServer]:
     game = folder / "game"
     try:
         shutil.copytree(seeded, game)
-        environment = _environment(game)
+        environment = _environment(python, game)
         with _processes(python, game, environment):
             port = int(environment["EVENNIA_TEST_WEBSOCKET"])
             people = {name: Account(name=name, password=password) for name, (password, _) in PEOPLE.items()}
-            yield EvenniaServer(
-                port=port,
-                folder=game,
-                npc=people["Warden"],
-                other_npc=people["Maren"],
-                bob=people["Bob"],
-                carol=people["Carol"],
-                admin=Account(name=ADMIN[0], password=ADMIN[1]),
-            )
+            people[ADMIN[0]] = Account(name=ADMIN[0], password=ADMIN[1])
+            yield EvenniaServer(port=port, folder=game, people=people)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -256,7 +238,7 @@ def _seed(python: Path, game: Path) -> None:
         _call([python.parent / "evennia", "--init", "game"], cwd=Path(scratch), environment=dict(os.environ))
         with (made / "server" / "conf" / "settings.py").open("a") as settings:
             settings.write(SETTINGS)
-        _call([python, "-c", SEED], cwd=made, environment=_environment(made))
+        _call([python, "-c", SEED], cwd=made, environment=_environment(python, made))
         made.rename(game)
 
 
@@ -269,7 +251,7 @@ def _call(command: list[str | Path], *, cwd: Path, environment: dict[str, str]) 
         raise RuntimeError(f"making the game failed: {done.stdout[-2000:]}")
 
 
-def _environment(game: Path) -> dict[str, str]:
+def _environment(python: Path, game: Path) -> dict[str, str]:
     with contextlib.ExitStack() as held:
         ports = []
         for _ in PORTS:
@@ -277,7 +259,9 @@ def _environment(game: Path) -> dict[str, str]:
             taken.bind(("127.0.0.1", 0))
             ports.append(taken.getsockname()[1])
     chosen = {f"EVENNIA_TEST_{name}": str(port) for name, port in zip(PORTS, ports, strict=True)}
-    return dict(os.environ) | chosen | {"PYTHONPATH": str(game), "DJANGO_SETTINGS_MODULE": "server.conf.settings"}
+    # The portal starts the server anew after a reload, and looks for the program on the path.
+    path = f"{python.parent}:{os.environ.get('PATH', '')}"
+    return dict(os.environ) | chosen | {"PATH": path, "PYTHONPATH": str(game), "DJANGO_SETTINGS_MODULE": "server.conf.settings"}
 
 
 @contextmanager
@@ -322,16 +306,18 @@ def _listens(port: int) -> bool:
 
 
 def _echoes(port: int) -> bool:
-    """Whether the server behind the portal answers."""
+    """Whether the server behind the portal answers. A new connection waits in a queue, so one is asked a few times."""
     try:
         with sync_connect(f"ws://127.0.0.1:{port}/", proxy=None) as ws:
-            ws.send(json.dumps(["echo", ["up"], {}]))
-            deadline = time.monotonic() + 1
-            while "Echo" not in str(ws.recv(timeout=max(deadline - time.monotonic(), 0))):
-                pass
+            for _ in range(20):
+                ws.send(json.dumps(["echo", ["up"], {}]))
+                with contextlib.suppress(TimeoutError):
+                    while "Echo" not in str(ws.recv(timeout=0.5)):
+                        pass
+                    return True
     except (OSError, ConnectionClosed):
-        return False
-    return True
+        pass
+    return False
 
 
 def _wait(ready: Callable[[], bool], what: str, child: subprocess.Popen[bytes], log: Path) -> None:

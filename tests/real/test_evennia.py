@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.real.evennia_game import Account, EvenniaServer, ScriptedPlayer
+from tests.real.evennia_game import EvenniaServer, ScriptedPlayer
 from world_adapter.errors import WorldRefused
 from world_adapter.evennia import EvenniaWorld
 from world_adapter.frames import ActionSpec, ActResult, ActState, Limits, Observation
@@ -52,9 +52,9 @@ class Listener:
 
 
 @asynccontextmanager
-async def living(server: EvenniaServer, account: Account) -> AsyncIterator[tuple[EvenniaWorld, Listener]]:
+async def living(server: EvenniaServer, name: str) -> AsyncIterator[tuple[EvenniaWorld, Listener]]:
     """The adapter, logged in and standing in its room."""
-    world, sink = EvenniaWorld(server.url, user=account.name, password=account.password, attach_within_s=120), Listener()
+    world, sink = EvenniaWorld(server.url, user=name, password=server.people[name].password, attach_within_s=120), Listener()
     run = asyncio.create_task(world.run(sink, None))
     try:
         await sink.one(lambda o: o.kind == "scene")
@@ -72,9 +72,9 @@ async def test_an_npc_hears_walks_and_is_heard(evennia_server: EvenniaServer) ->
     """W1, W4, W6: addressed by name in one room, it walks to another and answers there, and somebody there hears it."""
     server = evennia_server
     async with (
-        ScriptedPlayer(server, server.bob) as bob,
-        ScriptedPlayer(server, server.carol) as carol,
-        living(server, server.npc) as (world, sink),
+        ScriptedPlayer(server, "Bob") as bob,
+        ScriptedPlayer(server, "Carol") as carol,
+        living(server, "Warden") as (world, sink),
     ):
         await bob.hears(lambda text: text == "Warden has entered the game.")
         assert sink.attachments[0]["npc"] == "Warden"
@@ -92,8 +92,8 @@ async def test_an_npc_hears_walks_and_is_heard(evennia_server: EvenniaServer) ->
         assert (walked.data["room"], walked.data["exits"], walked.data["people"]) == ("Yard", ["south"], ["Carol"])
         arrived = await sink.one(lambda o: o.kind == "moved")
         assert (arrived.own, arrived.text) == (True, "You are now in Yard.")
-        assert await bob.hears(lambda text: "Warden" in text) == "Warden is leaving Tavern, heading for Yard."
-        assert await carol.hears(lambda text: "Warden" in text) == "Warden arrives to Yard from Tavern."
+        assert await bob.hears(lambda text: text.startswith("Warden ")) == "Warden is leaving Tavern, heading for Yard."
+        assert await carol.hears(lambda text: text.startswith("Warden ")) == "Warden arrives to Yard from Tavern."
 
         said = await act(world, "say", text='Bob sent me: "go" {now} | 你好 👋')
         assert (said.state, said.text) == (ActState.DONE, 'You say, "Bob sent me: "go" {now} | 你好 👋"')
@@ -120,7 +120,7 @@ async def test_an_npc_hears_walks_and_is_heard(evennia_server: EvenniaServer) ->
 async def test_things_are_taken_given_and_missed(evennia_server: EvenniaServer) -> None:
     """W4: the game's own answers, done and failed."""
     server = evennia_server
-    async with ScriptedPlayer(server, server.bob) as bob, living(server, server.npc) as (world, sink):
+    async with ScriptedPlayer(server, "Bob") as bob, living(server, "Odo") as (world, sink):
         look = await act(world, "look")
         assert look.data is not None
         assert look.data["things"] == ["a rusty mug"]
@@ -130,31 +130,31 @@ async def test_things_are_taken_given_and_missed(evennia_server: EvenniaServer) 
         assert (await act(world, "get", thing="rusty mug")).text == "You pick up a rusty mug."
         assert "a rusty mug" in (await act(world, "inventory")).text
         assert (await act(world, "give", thing="rusty mug", to="Bob")).text == "You give a rusty mug to Bob."
-        assert await bob.hears(lambda text: "gives" in text) == "Warden gives you a rusty mug."
-        await bob.do("give rusty mug = warden")
-        gift = await sink.one(lambda o: o.kind == "item" and o.to == "Warden")
+        assert await bob.hears(lambda text: "gives" in text) == "Odo gives you a rusty mug."
+        await bob.do("give rusty mug = odo")
+        gift = await sink.one(lambda o: o.kind == "item" and o.to == "Odo")
         assert gift.text == "Bob gives you a rusty mug."
         await bob.do("look")
 
 
 async def test_a_busy_room_does_not_get_into_an_answer(evennia_server: EvenniaServer) -> None:
-    """W2, W4: two hundred lines of talk around ten acts; every line is heard once and in order, and no result holds any of them."""
+    """W2, W4: a hundred and fifty lines of talk around ten acts; every line is heard once and in order, and no result holds any of them."""
     server = evennia_server
-    async with ScriptedPlayer(server, server.bob) as bob, living(server, server.npc) as (world, sink):
+    async with ScriptedPlayer(server, "Bob") as bob, living(server, "Ilse") as (world, sink):
 
         async def chatter() -> None:
-            for number in range(200):
+            for number in range(150):
                 await bob.do(f"say noise {number}")
-                await asyncio.sleep(1 / 60)  # below the server's own limit of 80 a second
+                await asyncio.sleep(1 / 40)  # the server's own limit is 80 a second
 
         talking = asyncio.create_task(chatter())
         for number in range(10):
             result = await act(world, "say", text=f"answer {number}")
             assert result.text == f'You say, "answer {number}"'
         await talking
-        await sink.one(lambda o: "noise 199" in o.text)
+        await sink.one(lambda o: "noise 149" in o.text)
         noises = [o.text for o in sink.heard if "noise" in o.text]
-        assert noises == [f'Bob says, "noise {number}"' for number in range(200)]
+        assert noises == [f'Bob says, "noise {number}"' for number in range(150)]
         assert sum(o.own for o in sink.heard) == 10
 
 
@@ -168,10 +168,10 @@ async def test_a_bad_login_is_refused_in_the_servers_words(evennia_server: Evenn
 async def test_the_same_login_elsewhere_is_final(evennia_server: EvenniaServer) -> None:
     """W1, W3: whoever logs in later has the character, and the NPC does not fight for it."""
     server = evennia_server
-    world, sink = EvenniaWorld(server.url, user=server.npc.name, password=server.npc.password), Listener()
+    world, sink = EvenniaWorld(server.url, user="Tamm", password=server.people["Tamm"].password), Listener()
     run = asyncio.create_task(world.run(sink, None))
     await sink.one(lambda o: o.kind == "scene")
-    async with ScriptedPlayer(server, server.npc):
+    async with ScriptedPlayer(server, "Tamm"):
         with pytest.raises(WorldRefused, match="elsewhere"):
             async with asyncio.timeout(20):
                 await run
@@ -179,20 +179,24 @@ async def test_the_same_login_elsewhere_is_final(evennia_server: EvenniaServer) 
 
 
 async def test_a_reload_of_the_server_is_lived_through(evennia_server: EvenniaServer) -> None:
-    """W3, C35: the server is away for seconds behind its portal; an act waits, is done once, and the link holds."""
+    """W3, C35: the server is away for seconds behind its portal. Acts wait for it; what is done was heard once, the link holds."""
     server = evennia_server
     async with (
-        ScriptedPlayer(server, server.admin) as admin,
-        ScriptedPlayer(server, server.bob) as bob,
-        living(server, server.npc) as (world, sink),
+        ScriptedPlayer(server, "admin") as admin,
+        ScriptedPlayer(server, "Bob") as bob,
+        living(server, "Runa") as (world, sink),
     ):
         await admin.do("reload")
-        await sink.one(lambda o: "restart" in o.text)
-        # The server closes at its own pace after saying so; what it does not answer any more has begun.
-        said = await act(world, "say", timeout_s=90, text="still here")
-        await sink.one(lambda o: "restarted" in o.text, within_s=90)
-        after = await act(world, "say", timeout_s=90, text="and now")
-        assert (said.state, after.state) == (ActState.DONE, ActState.DONE)
-        await bob.hears(lambda text: "still here" in text, within_s=60)
-        assert "still here" not in await bob.hears(lambda text: text.startswith("Warden says"), within_s=60)
+        results: list[ActResult] = []
+        async with asyncio.timeout(120):
+            while not any("restarted" in o.text for o in sink.heard):
+                results.append(await act(world, "say", timeout_s=90, text=f"line {len(results)} ."))
+        results.append(await act(world, "say", timeout_s=90, text="the end"))
+        await bob.hears(lambda text: text == 'Runa says, "the end"', within_s=60)
+        # In the instant of the shutdown a command can be swallowed; then it is unknown, and was not said twice.
+        assert {result.state for result in results} <= {ActState.DONE, ActState.UNKNOWN}
+        assert sum(result.state is ActState.UNKNOWN for result in results) <= 1
+        for number, result in enumerate(results[:-1]):
+            times = bob.lines.count(f'Runa says, "line {number} ."')
+            assert times == 1 if result.state is ActState.DONE else times <= 1
         assert len(sink.attachments) == 1

@@ -190,7 +190,7 @@ def test_the_counter_may_learn_from_few_rejections_and_never_from_the_same_reque
         oracle.ends()
     assert oracle.findings == []
     oracle.begins(turn)
-    oracle.request(_too_long(_body(turn)))
+    oracle.request(_too_long(_body(turn, rounds=9)))
     assert _rules(oracle) == ["P11"]
     again = _oracle()
     again.begins(turn)

@@ -40,6 +40,7 @@ async def test_a_run_in_a_large_window_holds_and_every_figure_is_there(tmp_path:
     assert figures["dollars_per_1000_turns"] > 0
     observations = figures["observations"]
     assert observations["received"] == observations["delivered"] == lives[0].sent > 60
+    assert observations["lost"] == 0
     assert set(figures["rungs"]) == {"evict_tool_outputs", "compact", "trim", "shed_recall", "hard_reset", "give_up"}
     if sys.platform == "linux":
         assert 20 < figures["peak_rss_mb"] < 400

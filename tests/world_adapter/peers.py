@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.exceptions import ConnectionClosed
 
 from world_adapter.client import WebsocketWorld
 from world_adapter.frames import ActionSpec, ActResult, Limits, Observation, Resume
@@ -108,6 +109,7 @@ class Relay:
         self._target = port
         self._pipes: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
+        self._all: list[asyncio.StreamWriter] = []
         self._frozen: set[asyncio.StreamWriter] = set()
         self.connections = 0
         self.port = 0
@@ -124,6 +126,9 @@ class Relay:
             for pipe in list(self._pipes):
                 pipe.cancel()
             await asyncio.gather(*self._pipes, return_exceptions=True)
+            for writer in self._all:
+                writer.transport.abort()
+                await asyncio.gather(writer.wait_closed(), return_exceptions=True)
             await server.wait_closed()
 
     def cut(self) -> None:
@@ -137,11 +142,13 @@ class Relay:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self._all.append(writer)
         try:
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
         except OSError:
             writer.transport.abort()
             return
+        self._all.append(far_writer)
         for source, target in ((reader, far_writer), (far_reader, writer)):
             pipe = asyncio.create_task(self._carry(source, target))
             self._pipes.add(pipe)
@@ -242,6 +249,8 @@ class RawWorld(Waiter):
         self.change()
         try:
             await self._script(self, RawConnection(self, ws, self.connections))
+        except ConnectionClosed:
+            pass
         finally:
             await ws.wait_closed()
             self.closed_with.append(ws.close_code)

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from world_adapter import cleaning
@@ -25,6 +25,7 @@ def assert_clean(text: str) -> None:
     assert not any(ord(c) < 32 and c not in "\t\n\r" for c in text)
 
 
+@settings(max_examples=50)
 @given(ANY_VALUE)
 def test_any_value_becomes_strict_json(value: object) -> None:
     """W5: NaN, infinities, lone surrogates, bytes, 64-bit overflow: what comes out is JSON that every strict reader takes."""
@@ -33,6 +34,7 @@ def test_any_value_becomes_strict_json(value: object) -> None:
     assert cleaning.json_value(cleaned) == cleaned  # once is enough
 
 
+@settings(max_examples=50)
 @given(ANY_VALUE)
 def test_single_fields_are_clean(value: object) -> None:
     """W5: texts, names, identifiers and numbers of any type of input."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from world_adapter.codec import CODECS, JSON, LARGE, MSGPACK, Codec
@@ -137,6 +137,7 @@ def test_no_bytes_raise(data: bytes) -> None:
         assert_harmless(codec.decode_agent(data), codec)
 
 
+@settings(max_examples=40)
 @given(ALMOST_FRAMES, st.integers(0, 200), st.binary(min_size=1, max_size=4))
 def test_almost_frames_do_not_raise(raw: dict[str, Any], at: int, noise: bytes) -> None:
     """W5: maps with the protocol's own names and anything at all in them, whole and with bytes broken in the middle."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from world_adapter.frames import Observation, Speaker
@@ -42,6 +42,7 @@ def streams(draw: st.DrawFn) -> list[Observation]:
 BOUNDS = st.builds(Bounds, items=st.integers(0, 10), chars=st.integers(0, 2_000), addressed_chars=st.just(10**9))
 
 
+@settings(max_examples=50)
 @given(streams(), BOUNDS, st.lists(st.integers(0, 60), max_size=4).map(sorted))
 def test_every_observation_is_accounted_for(stream: list[Observation], bounds: Bounds, drains: list[int]) -> None:
     """W2: received = delivered + merged + omitted + waiting; addressed lines all arrive; order is kept; the bounds hold."""
@@ -70,6 +71,7 @@ def test_every_observation_is_accounted_for(stream: list[Observation], bounds: B
     assert len(stream) == len(got) + omitted + merged == inbox.counts.received
 
 
+@settings(max_examples=50)
 @given(streams())
 def test_with_room_for_all_only_older_states_are_missing(stream: list[Observation]) -> None:
     """W2: nothing is omitted that the bounds do not force out; a key's newest value is there, at its own place."""

@@ -295,7 +295,7 @@ class TwoHalves(RuleBasedStateMachine):
 
 
 TestTwoHalves = TwoHalves.TestCase
-TestTwoHalves.settings = settings(max_examples=60, stateful_step_count=60, deadline=None)
+TestTwoHalves.settings = settings(max_examples=50, stateful_step_count=50, deadline=None)
 
 
 def test_the_wire_is_readable() -> None:
