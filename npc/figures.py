@@ -46,6 +46,7 @@ class Figures:
     policy_ms: list[float] = field(default_factory=list)
     inbox: Counter[str] = field(default_factory=Counter)
     own: int = 0
+    notices: int = 0
     waiting: list[int] = field(default_factory=list)
     world_lost: int = 0
     persisted: int = 0
@@ -85,6 +86,8 @@ class Figures:
             case "observation":
                 if data.get("self"):
                     self.own += 1
+                elif not data.get("seq"):
+                    self.notices += 1  # the runtime's own words, which no world sent
                 else:
                     self.waiting.append(event.id)
             case "attached":
@@ -112,7 +115,7 @@ class Figures:
         """Plain values, ready for `--json`."""
         ordered = sorted(self.policy_ms)
         turns = max(1, self.turns)
-        received = self.kinds["observation"] - self.own
+        received = self.kinds["observation"] - self.own - self.notices
         taken = sum(self.inbox.values())
         return {
             "turns": self.turns,

@@ -22,7 +22,9 @@ from runtime.store.memories import terms_of
 NO_EVIDENCE = "INSUFFICIENT_EVIDENCE: nothing that was heard matches."
 QUERIES = 4  # lines of the newest news that may ask the memory
 PER_QUERY = 2
-CANDIDATES = 8
+SHOWN = 8  # lines that a search by words shows
+CANDIDATES = 64  # that are looked at for one line: what was asked before has the same words as what asks now
+_QUESTION = ("?", "？", "؟", ";")
 SHARED_TERMS = 2  # a memory has to share so many words with the line that asks
 RECALL_TOKENS = 1_200  # of one event read back
 
@@ -36,8 +38,9 @@ class Recollection:
     def keep(self, lines: Sequence[Heard], event: int) -> None:
         """Remember lines of talk."""
         for line in lines:
-            terms = terms_of(line.text)
-            if terms:
+            # Who said it is a word to find it by: people ask about what they told themselves.
+            if terms := terms_of(line.text):
+                terms += [t for t in terms_of(line.speaker) if t not in terms]
                 self._journal.remember(event=event, speaker=line.speaker, text=line.text, terms=" ".join(terms))
 
     async def matching(self, heard: Sequence[Heard], *, window: str, limit: int) -> tuple[Memory, ...]:
@@ -49,9 +52,11 @@ class Recollection:
             if len(terms) < SHARED_TERMS:
                 continue
             taken = 0
-            for memory in await self._journal.search(terms, limit=CANDIDATES):
+            who = [t for t in terms_of(line.speaker) if t not in terms]
+            for memory in await self._journal.search([*terms, *who], limit=CANDIDATES):
                 shared = set(terms) & set(memory.terms.split())
-                if len(shared) < SHARED_TERMS or memory.text == line.text or memory.text in window or memory.id in found:
+                known = memory.text == line.text or memory.text in window or memory.id in found
+                if known or len(shared) < SHARED_TERMS or _asks(memory.text):
                     continue
                 found[memory.id] = recalled(event=memory.event, speaker=memory.speaker, text=memory.text, count=self._count)
                 taken += 1
@@ -69,7 +74,12 @@ class Recollection:
             text = str(stored.data.get("text") or stored.data.get("content") or stored.data)
             return Result(text=clip(f"[event {event}, {stored.kind}] {text}", RECALL_TOKENS, self._count))
         if isinstance(words, str) and (terms := terms_of(words)):
-            memories = await self._journal.search(terms, limit=CANDIDATES)
+            memories = await self._journal.search(terms, limit=SHOWN)
             if memories:
                 return Result(text="\n".join(f"[event {m.event}] {m.speaker}: {m.text}" for m in memories))
         return Result(text=NO_EVIDENCE)
+
+
+def _asks(text: str) -> bool:
+    """Whether a line is a question: those who ask again want what was told, not what was asked."""
+    return any(mark in text for mark in _QUESTION[:3]) or text.rstrip().endswith(_QUESTION)

@@ -53,6 +53,7 @@ BACKOFF_CAP_S = 15.0
 BACKOFF_CAP_LOOPBACK_S = 0.5  # nobody is hurt by asking one's own machine twice a second
 STEADY_S = 5.0  # an attachment that lasted this long begins the back-off anew
 MAX_DELIVERY = 2_048  # observations in one call of the sink
+REST_AFTER_S = 0.005
 MAX_OUTGOING = 10_000  # messages that may wait for a world that does not read
 
 Event: TypeAlias = Attached | Detached | Deliver | ActionsChanged | Result | Aside
@@ -255,7 +256,12 @@ class WebsocketWorld:
 
     async def _read(self, ws: ClientConnection, codec: Codec) -> NoReturn:
         """Reads until the connection ends, which is a ConnectionClosed."""
+        rested_at = _now()
         while True:
+            # While messages are queued `recv` does not suspend: without a rest a flood would keep everyone else from the loop.
+            if _now() - rested_at > REST_AFTER_S:
+                await asyncio.sleep(0)
+                rested_at = _now()
             data = await ws.recv(decode=False)
             # The cleaning of a large frame takes longer than others should wait for the loop.
             frame = codec.decode_world(data) if len(data) <= LARGE else await asyncio.to_thread(codec.decode_world, data)

@@ -95,7 +95,7 @@ def read_observation(raw: object) -> Observation | None:
         seq,
         t if type(t) is float and 0.0 <= t < 1e300 else cleaning.number(t, 0.0),
         kind if type(kind) is str and kind in KINDS else cleaning.word(kind, "notice"),
-        cleaning.text(text),
+        text if type(text) is str and len(text) < 4_096 and text.isascii() and text.isprintable() else cleaning.text(text),
         None if wt is None else cleaning.name(wt) or None,
         None if data is None else cleaning.mapping(data),
         None if key is None else cleaning.ident(key) or None,

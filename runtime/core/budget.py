@@ -58,7 +58,7 @@ class Budget:
 
     def room(self, *, fixed: int, factor: float, tail: int = 0, floor: int = FLOOR) -> Room:
         """The room for the history in raw tokens; `fixed`, `tail` and `floor` are raw, `factor` turns raw into the provider's."""
-        history = max(floor, int(self.usable / factor) - fixed - tail)
+        history = max(floor, int((self.usable - 1) / factor) - fixed - tail)  # an estimate is rounded up by one
         return Room(
             limit=history,
             high=int(history * self.high),

@@ -180,14 +180,17 @@ def range_of(messages: Sequence[Message]) -> dict[str, int]:
 
 # ---------------------------------------------------------------- rung 3
 def trim(parts: Parts, goal: Goal) -> Step:
-    """Drop by size: the rest of the old turns, then, above the hard limit, old exchanges of this turn, then press its newest results."""
+    """Drop by size: the rest of the old turns, then, above the hard limit, press the newest results, then drop old exchanges of this turn.
+
+    Pressing comes first: a mind that no longer sees what it has just called calls it again.
+    """
     notes: list[str] = []
     messages, record = _without_old_turns(parts, goal, notes)
-    messages = _without_old_exchanges(messages, goal.limit - parts.aside, notes)
     over = total(messages) + parts.aside - goal.limit
     if over > 0 and messages and results_of(messages[-1]):
         messages[-1] = _pressed(messages[-1], over, floor=max(RESULTS_FLOOR, goal.limit // RESULT_SHARE), count=parts.count)
         notes.append("newest tool outputs clipped")
+    messages = _without_old_exchanges(messages, goal.limit - parts.aside, notes)
     return _done(parts, replace(parts, messages=tuple(messages), record=record), ", ".join(notes) or "nothing old left")
 
 

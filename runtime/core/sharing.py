@@ -12,33 +12,28 @@ from collections.abc import Sequence
 def shares(sizes: Sequence[int], order: Sequence[int], room: int, *, least: int) -> list[int]:
     """Tokens for each of `sizes`: all of it, a part of at least `least`, or 0 for what has to be left out.
 
-    `order` lists the indexes, what is needed most first; the first of them is never left out, and whole if it fits at all. What cannot
-    stay whole shares the rest under one common ceiling, so that small things suffer last.
+    `order` lists the indexes, what is needed most first. In that order things stay whole as long as there is room. The first is never left
+    out: whole if it fits at all, else it gets half of the room before the others. What cannot stay whole shares what is left in the end
+    under one common ceiling.
     """
     given = [0] * len(sizes)
-    if not order:
-        return given
-    first, others = order[0], list(order[1:])
-    if sizes[first] > room:
-        given[first] = max(1, room)
-        if room < least * 2:
-            return given
-        given[first] = least  # for the moment: a share of what the others leave is added
-    else:
-        given[first] = sizes[first]
-    while others and given[first] + sum(min(sizes[n], least) for n in others) > room:
-        others.pop()
-    left = room - given[first] - sum(min(sizes[n], least) for n in others)
-    cut = [first] if given[first] < sizes[first] else []
-    for n in others:
-        more = sizes[n] - min(sizes[n], least)
-        if more <= left:
-            given[n], left = sizes[n], left - more
-        else:
-            cut.append(n)
-    ceiling = ceiling_for([sizes[n] for n in cut], left + least * len(cut), least=least)
-    for n in cut:
-        given[n] = min(sizes[n], ceiling)
+    left, cut = room, dict[int, int]()  # index: what it has for certain
+    for n in order:
+        if sizes[n] <= left:
+            given[n] = sizes[n]
+        elif not cut and left == room:
+            cut[n] = max(1, min(room, max(least, room // 2)))
+        elif left >= least:
+            cut[n] = least
+        left -= given[n] or cut.get(n, 0)
+    while cut and left > 0:
+        # The smallest missing part first, so that what it does not need goes to the others.
+        n = min(cut, key=lambda k: sizes[k] - cut[k])
+        more = min(sizes[n] - cut[n], left // len(cut))
+        given[n] = cut.pop(n) + more
+        left -= more
+    for n, certain in cut.items():
+        given[n] = certain
     return given
 
 

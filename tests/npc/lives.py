@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sim.messages_api import MessagesAPI, Reply
 from sim.reading import Reading
@@ -74,12 +74,21 @@ class Stage:
         self.acts: list[str] = []
         self.heard = asyncio.Condition()
         self.attached = asyncio.Event()
+        self.left = asyncio.Event()
         self.world = WorldServer(
-            "mill", on_act=self._act, actions=[SAY], on_attach=lambda _: self.attached.set(), on_detach=lambda _: self.attached.clear()
+            "mill",
+            on_act=self._act,
+            actions=[SAY],
+            on_attach=lambda _: self._there(there=True),
+            on_detach=lambda _: self._there(there=False),
         )
         self.model = MessagesAPI(self.brain, window, keep=10_000)
         self.url = ""
         self.process: asyncio.subprocess.Process | None = None
+
+    def _there(self, *, there: bool) -> None:
+        (self.attached.set if there else self.attached.clear)()
+        (self.left.clear if there else self.left.set)()
 
     async def _act(self, request: Request) -> str:
         text = request.args.get("text")
@@ -91,7 +100,7 @@ class Stage:
             self.heard.notify_all()
         return "Everyone heard you."
 
-    async def __aenter__(self) -> Stage:
+    async def __aenter__(self) -> Self:
         await self.model.__aenter__()
         await self.world.__aenter__()
         self.url = f"ws://127.0.0.1:{await self.world.listen('127.0.0.1', 0)}"
@@ -124,8 +133,7 @@ class Stage:
         assert self.process
         self.process.send_signal(how)
         code = await asyncio.wait_for(self.process.wait(), PATIENCE_S)
-        while self.attached.is_set():
-            await asyncio.sleep(0)
+        await asyncio.wait_for(self.left.wait(), PATIENCE_S)
         return code
 
     def requests(self) -> list[Mapping[str, Any]]:

@@ -34,6 +34,8 @@ from websockets.sync.client import connect as sync_connect
 
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "evennia"
 REQUIREMENT = "evennia>=5.0.1,<7"
+# The series depends on the interpreter: 3.11 gets Evennia 5, 3.12 and newer get 6. Any other one may be named.
+INTERPRETER = os.environ.get("NPC_EVENNIA_PYTHON", sys.executable)
 START_S = 120.0
 PORTS = ("WEB", "WEB_INTERNAL", "WEBSOCKET", "AMP")
 
@@ -204,7 +206,9 @@ def running() -> Iterator[EvenniaServer]:
 
 def _seeded_game() -> tuple[Path, Path]:
     """The environment's Python and a game after its first start, made now if this is the first time."""
-    series = f"{sys.version_info.major}.{sys.version_info.minor}"
+    series = subprocess.run(
+        [INTERPRETER, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], check=True, capture_output=True, text=True,
+    ).stdout.strip()  # fmt: skip
     venv = CACHE / f"venv-{series}"
     python = venv / "bin" / "python"
     game = CACHE / f"game-{series}-{hashlib.sha256((SETTINGS + SEED + REQUIREMENT).encode()).hexdigest()[:12]}"
@@ -221,7 +225,7 @@ def _seeded_game() -> tuple[Path, Path]:
 
 def _install(venv: Path) -> None:
     try:
-        subprocess.run([sys.executable, "-m", "venv", venv], check=True, capture_output=True, text=True)
+        subprocess.run([INTERPRETER, "-m", "venv", venv], check=True, capture_output=True, text=True)
         subprocess.run(
             [venv / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", REQUIREMENT],
             check=True, capture_output=True, text=True,

@@ -27,12 +27,12 @@ def _names(folder: Path) -> list[str]:
 
 
 async def test_a_short_flood_holds_and_prints_one_object(tmp_path: Path) -> None:
-    """P1, T1, S3: the product lives through thirty turns in a small window; `--json` is one object on standard output and nothing else."""
-    status, out, err = await _npc("sim", "flood", "--turns", "30", "--window", "8000", "--seed", "7", "--json", cwd=tmp_path)
+    """P1, T1, S3: the product lives through twenty turns in a small window; `--json` is one object on standard output and nothing else."""
+    status, out, err = await _npc("sim", "flood", "--turns", "20", "--window", "8000", "--seed", "7", "--json", cwd=tmp_path)
     figures = json.loads(out)
     assert figures["findings"] == [], err
     assert status == 0
-    assert (figures["turns"], figures["turns_failed"], figures["over_window"], figures["requests_rejected"]) == (30, 0, 0, 0)
+    assert (figures["turns"], figures["turns_failed"], figures["over_window"], figures["requests_rejected"]) == (20, 0, 0, 0)
     assert figures["rule_present_share"] == 1.0
     assert figures["observations"]["lost"] == 0
     assert figures["policy_ms_p50"] > 0
@@ -51,7 +51,7 @@ async def test_a_wrong_option_is_one_sentence_and_exit_status_2(tmp_path: Path) 
 async def test_the_demo_shows_a_living_npc_and_ends_by_itself(tmp_path: Path) -> None:
     """O1: no key, no network; says that the model is a stand-in; the NPC is spoken to and answers; the diary can be read afterwards."""
     home = tmp_path / "oda"
-    status, out, err = await _npc("demo", "--seconds", "6", "--home", str(home), cwd=tmp_path)
+    status, out, err = await _npc("demo", "--seconds", "5", "--home", str(home), cwd=tmp_path)
     assert status == 0, err
     assert "scripted stand-in" in out
     assert re.search(r'\S+ says to Oda: "', out)
