@@ -6,6 +6,7 @@ Invariant: whatever ends it, the world is left, the journal written and the home
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import time
@@ -55,6 +56,9 @@ async def live(url: str, who: Persona, home_path: Path | None, *, insecure: bool
         NpcError: it could not begin.
     """
     count = TimedCount(Counter.load().count)
+    # What the imports made lives as long as the process: the collector need not walk it again in the middle of somebody's turn.
+    gc.collect()
+    gc.freeze()
     facts = profile(who.model.id)
     settings = settings_of(who, facts)
     home = Home(home_path or default_home(who.character.name))

@@ -102,7 +102,6 @@ class WebsocketWorld:
         self._ssl = ssl if ssl is not None or not url.startswith("wss:") else tls.create_default_context()
         self._on_aside = on_aside
         self._link = AgentLink(npc=npc, agent=agent, patience=patience)
-        self._codec: Codec | None = None
         self._ws: ClientConnection | None = None
         self._alarm: Alarm | None = None
         self._outgoing: deque[bytes | Hangup] = deque()
@@ -112,7 +111,6 @@ class WebsocketWorld:
         self._waiting: dict[str, asyncio.Future[ActResult]] = {}
         self._closing = asyncio.Event()
         self._receive_limit = FIRST_RECEIVE_LIMIT
-        self._oversize = 0  # closes for a message over the last limit, at one and the same place
         self._attached_at: float | None = None
 
     @property
@@ -235,7 +233,7 @@ class WebsocketWorld:
         if codec is None:
             await ws.close()
             return Refused(f"The server at {self.url} does not speak npc-world v1: it chose none of {', '.join(self._subprotocols)}.", 0)
-        self._ws, self._codec = ws, codec
+        self._ws = ws
         self._outgoing.clear()
         self._link.opened(codec, now=_now())
         self._pump()

@@ -74,7 +74,7 @@ class EvenniaWorld:
         character: str = "",
         names: Sequence[str] = (),
         allow_insecure: bool = False,
-        attach_within_s: float | None = 30.0,
+        attach_within_s: float | None = 20.0,
         patience: Patience | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:

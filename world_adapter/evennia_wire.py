@@ -93,7 +93,8 @@ class EvenniaWire:
         except InvalidURI as exc:
             raise WorldRefused(f"{self._url} is not the address of a websocket.") from exc
         except (OSError, InvalidHandshake, ConnectionClosed) as exc:
-            why = " ".join(str(exc).split())[:200] or type(exc).__name__
+            refused = isinstance(exc, ConnectionRefusedError)
+            why = "connection refused" if refused else " ".join(str(exc).split())[:200] or type(exc).__name__
             raise WorldUnreachable(f"No Evennia websocket answers at {self._url}: {why}.") from exc
         self._reader = asyncio.create_task(self._read(self._ws), name="evennia reader")
 

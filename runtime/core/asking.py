@@ -14,9 +14,10 @@ from . import events as ev
 from . import fitting, resting
 from .budget import Part, Room, misfit
 from .calibration import START
+from .fence import fenced
 from .layout import request
-from .messages import Block, Message, total
-from .opening import EACH, news, opening
+from .messages import Block, Kind, Message, total
+from .opening import EACH, news, notebook_block, opening
 from .pending import close_calls
 from .repair import mended, problems
 from .turns import Cause
@@ -44,6 +45,8 @@ def prepared(session: Session, event: ev.Prepared) -> None:
     if parts := _too_big(session, event):
         _no_room(session, event.now, parts)
     elif fitting.fit(session, event.now, opening=fresh):
+        if fresh:
+            _show_notebook(session, event.notebook)
         _call(session, event)
 
 
@@ -83,6 +86,25 @@ def _take_in(session: Session, event: ev.Prepared, room: Room) -> bool:
     session.broken_off = session.broken_off if begun else ""
     session.append(Message("user", blocks, session.turn))
     return not begun
+
+
+def _shows(session: Session, notebook: str) -> bool:
+    """Whether the newest copy of the notebook in the history is this one."""
+    copies = (b for m in reversed(session.messages) for b in m.blocks if b.kind is Kind.NOTEBOOK)
+    newest = next(copies, None)
+    return newest is not None and newest.text == fenced(notebook, tag="notebook")
+
+
+def _show_notebook(session: Session, notebook: str) -> None:
+    """A rung may just have taken the copy away: then this opening, which was not sent yet, gets another, if there is room."""
+    if not notebook.strip() or _shows(session, notebook):
+        return
+    opening_ = session.messages[-1]
+    if any(b.kind is Kind.NOTEBOOK for b in opening_.blocks):
+        return  # a clipped one
+    block = notebook_block(notebook, session.budget.window, session.count)
+    if session.tokens + block.tokens <= fitting.room_of(session).limit:
+        session.messages = (*session.messages[:-1], opening_.having((block, *opening_.blocks)))
 
 
 def _take_in_beside_results(session: Session, event: ev.Prepared, room: Room, late: tuple[Block, ...]) -> None:

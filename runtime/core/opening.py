@@ -51,7 +51,7 @@ def opening(
             left -= ends[-1].tokens
     given: list[Block] = []
     if notebook.strip() and left >= 2 * LEAST:
-        given.append(text_block(Kind.NOTEBOOK, clip(fenced(notebook, tag="notebook"), left // 2 - BLOCK_OVERHEAD, count), count))
+        given.append(notebook_block(notebook, left // 2, count))
         left -= given[0].tokens
     memories: list[Memory] = []
     for memory in recalled:
@@ -62,6 +62,11 @@ def opening(
     if memories:
         given.insert(0, text_block(Kind.RECALLED, "\n".join(m.text for m in memories), count, event=memories[-1].event))
     return (*first, *given, *ends, *told, *last)
+
+
+def notebook_block(notebook: str, tokens: int, count: Count) -> Block:
+    """The notebook in at most `tokens` raw tokens."""
+    return text_block(Kind.NOTEBOOK, clip(fenced(notebook, tag="notebook"), tokens - BLOCK_OVERHEAD, count), count)
 
 
 def news(observations: Sequence[Observation], *, limit: int, count: Count) -> list[Block]:

@@ -13,8 +13,8 @@ def shares(sizes: Sequence[int], order: Sequence[int], room: int, *, least: int)
     """Tokens for each of `sizes`: all of it, a part of at least `least`, or 0 for what has to be left out.
 
     `order` lists the indexes, what is needed most first. In that order things stay whole as long as there is room. The first is never left
-    out: whole if it fits at all, else it gets half of the room before the others. What cannot stay whole shares what is left in the end
-    under one common ceiling.
+    out: whole if it fits at all, else it gets half of the room before the others. What cannot stay whole shares evenly what is left
+    in the end.
     """
     given = [0] * len(sizes)
     left, cut = room, dict[int, int]()  # index: what it has for certain

@@ -57,9 +57,9 @@ def look(session: Session, now: float) -> None:
             return  # the idle timer looks again, on the next day it wakes
         wait = session.settings.slow_s
     at = max(now + wait, earliest(session, now))
-    if at <= now:
+    if at <= now or 0 < session.gather_at <= now:
         wake(session, now, "news")
-    elif not now < session.gather_at <= at:
+    elif not 0 < session.gather_at <= at:
         session.gather_at = at
         session.timer_at("gather", at)
 

@@ -171,9 +171,10 @@ class Shell:
         for effect in self.since_call:
             if isinstance(effect, fx.Log):
                 data = effect.data
-                if effect.kind in EDITS or (effect.kind == "rung" and not data["failed"]) or (effect.kind == "turn" and data["failed"]):
-                    return True
-                if effect.kind == "restart" and data["repaired"]:
+                freed = effect.kind == "rung" and not data.get("failed", True)
+                failed = effect.kind == "turn" and data["failed"]
+                repaired = effect.kind == "restart" and data["repaired"]
+                if effect.kind in EDITS or freed or failed or repaired:
                     return True
         return False
 

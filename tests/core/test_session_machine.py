@@ -109,8 +109,9 @@ class Life(RuleBasedStateMachine):
     @rule(ends=st.lists(st.sampled_from(("result", "error", "large", "long", "open")), min_size=1, max_size=4), reverse=st.booleans())
     def exchange(self, ends: list[str], reverse: bool) -> None:
         """A step with tools: each ends at once, becomes a long action, or stays open."""
-        self.shell.use(*(f"step_{self.session.op}_{n}" for n in range(len(ends))), words="I act.")
-        calls = list(zip(sorted(self.shell.tools), ends, strict=True))
+        ids = [f"step_{self.session.op}_{n}" for n in range(len(ends))]
+        self.shell.use(*ids, words="I act.")
+        calls = list(zip(ids, ends, strict=True))
         for call, end in reversed(calls) if reverse else calls:
             if end == "long":
                 self.shell.start(call)

@@ -189,8 +189,9 @@ def running() -> Iterator[EvenniaServer]:
         CannotInstallError: there is no Evennia for this machine.
     """
     CACHE.mkdir(parents=True, exist_ok=True)
+    _sweep()
     python, seeded = _seeded_game()
-    folder = Path(tempfile.mkdtemp(prefix="run-", dir=CACHE))
+    folder = Path(tempfile.mkdtemp(prefix=f"run-{os.getpid()}-", dir=CACHE))
     game = folder / "game"
     try:
         shutil.copytree(seeded, game)
@@ -292,10 +293,8 @@ def _processes(python: Path, game: Path, environment: dict[str, str]) -> Iterato
                 _wait(lambda: _echoes(int(environment["EVENNIA_TEST_WEBSOCKET"])), "the server did not start", child, log)
         yield
     finally:
-        # A reload replaces the server by a process that is not our child: the pid file knows it.
-        for name in ("server", "portal"):
-            with contextlib.suppress(FileNotFoundError, ValueError):
-                _end(int((game / "server" / f"{name}.pid").read_text()))
+        # A reload replaces the server by a process that is not our child.
+        _end_all(game)
         for child in children:
             child.kill()
             child.wait()
@@ -330,6 +329,24 @@ def _wait(ready: Callable[[], bool], what: str, child: subprocess.Popen[bytes], 
         if time.monotonic() > deadline or child.poll() is not None:
             raise RuntimeError(f"{what} within {START_S:g} s: {log.read_text(errors='replace')[-2000:]}")
         time.sleep(0.1)
+
+
+def _sweep() -> None:
+    """Ends what a test run left behind that was itself killed, and removes its copy of the game (where the system tells who lives)."""
+    for folder in CACHE.glob("run-*-*"):
+        if Path("/proc/self").exists() and not Path(f"/proc/{folder.name.split('-')[1]}").exists():
+            _end_all(folder / "game")
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end_all(game: Path) -> None:
+    """Ends the server and the portal of a game by the ids that they wrote down, if those are still theirs."""
+    for name in ("server", "portal"):
+        file = game / "server" / f"{name}.pid"
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            pid = int(file.read_text())
+            if not Path("/proc/self").exists() or str(file).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                _end(pid)
 
 
 def _end(pid: int) -> None:

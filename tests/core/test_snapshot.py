@@ -1,0 +1,68 @@
+"""Stored and taken up again. Rows: C35, P11, T14."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from runtime.core.session import Session
+from runtime.core.snapshot import PLAIN, SHAPED
+
+from .histories import count
+from .shell import Shell, settings_of
+
+
+def lived() -> Shell:
+    shell = Shell(settings_of(2_400))
+    shell.attach()
+    for n in range(8):
+        shell.hear(900, urgent=True)
+        shell.prepare()
+        shell.use(f"a{n}", f"b{n}")
+        shell.finish(f"a{n}", 900)
+        if n < 7:
+            shell.finish(f"b{n}", 900)
+            shell.prepare()
+            shell.say()
+    return shell
+
+
+def test_a_snapshot_holds_all_that_a_session_is() -> None:
+    """C35: a new attribute cannot be forgotten."""
+    session = lived().session
+    assert set(vars(session)) == {*PLAIN, *SHAPED, "settings", "count", "_effects"}
+    stored = session.snapshot()
+    assert set(stored) == {*PLAIN, *SHAPED, "version", "learned_for"}
+    assert Session.restore(json.loads(json.dumps(stored)), session.settings, count).snapshot() == stored
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"version": 0}, {"turn": "7"}, {"linked": 1}, {"dollars": None}, {"state": "asleep"}, {"messages": [{"role": "user"}]},
+        {"messages": None}, {"pending": {"a": {}}}, {"record": {"lines": 3}}, {"calibration": {"slope": 1}}, {"late": [{"kind": "poem"}]},
+    ],
+)  # fmt: skip
+def test_what_is_no_snapshot_is_refused(broken: dict[str, Any]) -> None:
+    """T14: by name, and never half taken."""
+    shell = lived()
+    with pytest.raises(ValueError, match=r"snapshot|is not a valid"):
+        Session.restore({**shell.session.snapshot(), **broken}, shell.settings, count)
+    for name in shell.session.snapshot():
+        torn = shell.session.snapshot()
+        del torn[name]
+        with pytest.raises(ValueError, match="snapshot"):
+            Session.restore(torn, shell.settings, count)
+
+
+def test_what_was_learned_of_one_window_is_not_believed_of_another() -> None:
+    """P11: it survives a restart, and not a change of model or window."""
+    shell = lived()
+    stored = {**shell.session.snapshot(), "window_seen": 1_500, "ceiling": 900, "output_seen": 90}
+    same = Session.restore(stored, shell.settings, count)
+    other = Session.restore(stored, settings_of(9_000), count)
+    assert (same.window_seen, same.ceiling, same.output_seen) == (1_500, 900, 90)
+    assert (other.window_seen, other.ceiling, other.output_seen) == (0, 0, 0)
+    assert other.calibration == same.calibration
