@@ -148,8 +148,8 @@ class Character:
             event = self.journal.append("observation", to_journal(observation), turn=self.agent.session.turn)
             if observation.wt:
                 self.world_time = observation.wt
-            if observation.kind in ("scene", "moved") and observation.data and isinstance(observation.data.get("room"), str):
-                self.place = str(observation.data["room"])
+            if observation.kind in ("scene", "moved"):
+                self.place = _place(observation) or self.place
             lines = self.ears.heard(observation, self.me)
             self.memory.keep(lines, event)
             if observation.own:
@@ -352,3 +352,9 @@ class Character:
 
 def _name_of(observation: frames.Observation) -> str:
     return observation.speaker.name if observation.speaker else ""
+
+
+def _place(observation: frames.Observation) -> str:
+    """Where the NPC is, if the world's data say so."""
+    data = observation.data or {}
+    return next((data[name] for name in ("room", "place") if isinstance(data.get(name), str)), "")

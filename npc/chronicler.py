@@ -31,7 +31,7 @@ class Chronicler:
     async def reset(self, facts: Reset, snapshot: Mapping[str, Any], *, turn: int, me: str) -> tuple[str, str]:
         """Store session and entry; returns on what the session lies, and the entry's text."""
         happenings = await self._happenings(me)
-        name = f"reset-{int(facts.at)}-turn-{turn}"
+        name = f"reset-{int(facts.at)}-turn-{turn}.json"
         dump = await asyncio.to_thread(self._home.dump_session, name, json.dumps(snapshot, ensure_ascii=False))
         entry = reset_entry(replace(facts, kept=dump.path.name if dump.path else ""), happenings)
         kept = await asyncio.to_thread(self._home.keep_entry, entry)
