@@ -17,7 +17,7 @@ from .fence import fenced
 from .fitting import must_reset
 from .messages import Block, Kind, Message, result_block, text_block, uses_of
 from .pending import Pending
-from .repair import blocks_of_answer, without_thinking
+from .repair import blocks_of_answer, unanswered, without_thinking
 from .turns import Cause
 from .values import HISTORY_FAULTS, OPERATOR_FAULTS, Answer, Failure, Fault, Stop
 
@@ -203,12 +203,20 @@ def _rejected_content(session: Session, now: float, fault: Fault) -> None:
 
 
 def _set_aside(session: Session, why: str) -> bool:
-    """Replace the newest item by a neutral stub that says where the whole of it is; whether there was anything to replace."""
-    if not session.messages or session.messages[-1].role != "user":
+    """Replace what was not answered yet by neutral stubs that say where the whole of it is; whether there was anything to replace."""
+    first = unanswered(session.messages)
+    newest = session.messages[first:]
+    slim = [m.having(_stubs(session, m)) for m in newest]
+    if [b.data for m in slim for b in m.blocks] == [b.data for m in newest for b in m.blocks]:
         return False
-    newest = session.messages[-1]
+    session.edit((*session.messages[:first], *(m for m in slim if m.blocks)))
+    session.log("set aside", blocks=sum(len(m.blocks) for m in newest), why=why)
+    return True
+
+
+def _stubs(session: Session, message: Message) -> list[Block]:
     blocks: list[Block] = []
-    for block in newest.blocks:
+    for block in message.blocks:
         where = f"event {block.event}" if block.event else "the log"
         if block.kind is Kind.TOOL_RESULT:
             text = f"[this output was set aside, unread: {where}]"
@@ -218,11 +226,7 @@ def _set_aside(session: Session, why: str) -> bool:
             blocks.append(text_block(block.kind, text, session.count, event=block.event))
         elif block.kind not in (Kind.RECALLED, Kind.NOTEBOOK):
             blocks.append(block)
-    if [b.data for b in blocks] == [b.data for b in newest.blocks]:
-        return False
-    session.edit((*session.messages[:-1], newest.having(blocks)))
-    session.log("set aside", blocks=len(newest.blocks), why=why)
-    return True
+    return blocks
 
 
 def _rejected_cap(session: Session, now: float, failure: Failure) -> None:

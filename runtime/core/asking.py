@@ -16,8 +16,8 @@ from .budget import Part, Room, misfit
 from .calibration import START
 from .fence import fenced
 from .layout import request
-from .messages import Block, Kind, Message, total
-from .opening import EACH, news, notebook_block, opening
+from .messages import Kind, Message, total
+from .opening import EACH, notebook_block, opening
 from .pending import close_calls
 from .repair import mended, problems
 from .turns import Cause
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from .session import Session
 
 EXIT_MISCONFIGURED = 3
-PENDING_SHARE = 0.6  # of the room, for what happened while the body acted
 
 
 def prepared(session: Session, event: ev.Prepared) -> None:
@@ -60,14 +59,13 @@ def _take_in(session: Session, event: ev.Prepared, room: Room) -> bool:
     """Put what was drained into the history; whether this is a turn's opening."""
     late, session.late = session.late, ()
     if session.pending:
-        _take_in_beside_results(session, event, room, late)
-        return False
+        close_calls(session)  # the mind was away while the body acted; what happened meanwhile follows
     begun = _begun(session)
     if begun and not event.observations and not late:
         return False
     limit = room.limit
     if begun:
-        # What comes on top of an opening that was never answered leaves that in place, unless the newest would have to be cut for it.
+        # What comes on top of the turn so far leaves that in place, unless the newest would have to be cut for it.
         left = room.limit - _of_turn(session)
         newest = event.observations[-1].tokens + 2 * EACH if event.observations else 0
         limit = left if newest <= left else room.limit
@@ -75,7 +73,7 @@ def _take_in(session: Session, event: ev.Prepared, room: Room) -> bool:
     blocks = opening(
         event.observations,
         event.recalled,
-        event.notebook,
+        "" if _shows(session, event.notebook) else event.notebook,
         tail,
         limit=limit,
         count=session.count,
@@ -105,17 +103,6 @@ def _show_notebook(session: Session, notebook: str) -> None:
     block = notebook_block(notebook, session.budget.window, session.count)
     if session.tokens + block.tokens <= fitting.room_of(session).limit:
         session.messages = (*session.messages[:-1], opening_.having((block, *opening_.blocks)))
-
-
-def _take_in_beside_results(session: Session, event: ev.Prepared, room: Room, late: tuple[Block, ...]) -> None:
-    """The mind was away while the body acted: what happened since then is the world's text and comes with the results."""
-    texts = [b.text for b in late]
-    if event.observations:
-        results = sum(p.result.tokens for p in session.pending.values() if p.result)
-        limit = max(int(room.limit * PENDING_SHARE), room.limit - _of_turn(session) - results - 32 * len(session.pending))
-        texts += [b.text for b in news(event.observations, limit=limit, count=session.count)]
-    gist = (*(g for b in late for g in b.gist), *(g for o in event.observations for g in o.gist))
-    close_calls(session, texts, gist)
 
 
 def _of_turn(session: Session) -> int:

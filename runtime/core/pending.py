@@ -6,7 +6,6 @@ that was closed while it was under way is told about once when it ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,14 +27,8 @@ class Pending:
     result: Block | None = None
 
 
-def close_calls(
-    session: Session, extra: Sequence[str] = (), gist: tuple[str, ...] = (), *, otherwise: str = UNDER_WAY, error: bool = False
-) -> None:
-    """Put the results of all pending calls into the history; `otherwise` stands for one that has none.
-
-    `extra` is what the world told while the body acted. It comes as part of the last result: text after tool results in a message of its
-    own, or of the user's, teaches the model to answer nothing.
-    """
+def close_calls(session: Session, *, otherwise: str = UNDER_WAY, error: bool = False) -> None:
+    """Put the results of all pending calls into the history; `otherwise` stands for one that has none."""
     blocks = []
     for use in uses_of(session.messages[-1]):
         use_id = str(use.data["id"])
@@ -44,16 +37,6 @@ def close_calls(
             session.under_way[use_id] = str(use.data["name"])
         blocks.append((pending and pending.result) or result_block(use_id, otherwise, session.count, error=error))
     session.under_way = dict(list(session.under_way.items())[-KEPT:])
-    if extra:
-        last = blocks[-1]
-        blocks[-1] = result_block(
-            str(last.data["tool_use_id"]),
-            [last.text, *extra],
-            session.count,
-            error=bool(last.data.get("is_error")),
-            event=last.event,
-            gist=(*last.gist, *gist),
-        )
     session.pending = {}
     session.append(Message("user", tuple(blocks), session.turn))
 

@@ -75,6 +75,18 @@ def _with_seam(before: Sequence[Message], message: Message, count: Count) -> lis
     return [message]
 
 
+def unanswered(messages: Sequence[Message]) -> int:
+    """Index of the first message that the assistant has not answered yet; placeholders are no answers."""
+    n = len(messages)
+    while n and (messages[n - 1].role == "user" or _is_placeholder(messages[n - 1])):
+        n -= 1
+    return n
+
+
+def _is_placeholder(message: Message) -> bool:
+    return len(message.blocks) == 1 and message.blocks[0].data.get("text") == CUT_SHORT
+
+
 def without_thinking(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """The messages without carried thinking: it is bound to everything before it, so an edit further up makes all of it invalid."""
     if not any(b.kind is Kind.OTHER for m in messages for b in m.blocks):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from .fence import fenced
 from .messages import BLOCK_OVERHEAD, MESSAGE_OVERHEAD, Block, Count, Kind, Message, result_block, results_of, text_block, total, uses_of
 from .record import Line, Record
+from .repair import unanswered
 from .sharing import ceiling_for, shares
 from .tokens import clip
 
@@ -93,8 +94,8 @@ def evict_tool_outputs(parts: Parts, goal: Goal) -> Step:
     messages = list(parts.messages)
     size, current = parts.tokens, parts.current
     evicted = 0
-    # The exchanges of the current turn before the newest one follow, only where it cannot fit otherwise.
-    for span, goal_of_span in ((range(current), goal.want), (range(current + 1, len(messages) - 1), goal.limit)):
+    # The exchanges of the current turn that were answered follow, only where it cannot fit otherwise.
+    for span, goal_of_span in ((range(current), goal.want), (range(current + 1, unanswered(messages)), goal.limit)):
         for n in span:
             if size <= goal_of_span:
                 break
@@ -187,8 +188,10 @@ def trim(parts: Parts, goal: Goal) -> Step:
     notes: list[str] = []
     messages, record = _without_old_turns(parts, goal, notes)
     over = total(messages) + parts.aside - goal.limit
-    if over > 0 and messages and results_of(messages[-1]):
-        messages[-1] = _pressed(messages[-1], over, floor=max(RESULTS_FLOOR, goal.limit // RESULT_SHARE), count=parts.count)
+    newest = _newest_results(messages)
+    if over > 0 and newest >= 0:
+        floor = max(RESULTS_FLOOR, goal.limit // RESULT_SHARE)
+        messages[newest] = _pressed(messages[newest], over, floor=floor, count=parts.count)
         notes.append("newest tool outputs clipped")
     messages = _without_old_exchanges(messages, goal.limit - parts.aside, notes)
     return _done(parts, replace(parts, messages=tuple(messages), record=record), ", ".join(notes) or "nothing old left")
@@ -216,18 +219,23 @@ def _without_old_turns(parts: Parts, goal: Goal, notes: list[str]) -> tuple[list
     return [*kept, *current], record
 
 
+def _newest_results(messages: Sequence[Message]) -> int:
+    """Index of the results that the assistant has not answered yet; -1 if there are none."""
+    return next((n for n in range(unanswered(messages), len(messages)) if results_of(messages[n])), -1)
+
+
 def _without_old_exchanges(messages: list[Message], limit: int, notes: list[str]) -> list[Message]:
-    """The messages without as many exchanges as it takes, oldest first, never the newest one."""
+    """The messages without as many answered exchanges as it takes, oldest first, never the newest one."""
     size, exchanges = total(messages), 0
     while size > limit:
-        start = next((n for n, m in enumerate(messages) if m.role == "assistant"), None)
-        if start is None:
+        newest = unanswered(messages)  # its calls are the message before, if they are answered by results
+        kept = newest - 1 if newest < len(messages) and results_of(messages[newest]) else newest
+        start = next((n for n, m in enumerate(messages[:kept]) if m.role == "assistant"), None)
+        if start is None or kept >= len(messages):
             break
         end = start + 1
-        while end < len(messages) and messages[end].role == "user" and results_of(messages[end]):
+        while end < kept and messages[end].role == "user" and results_of(messages[end]):
             end += 1
-        if end >= len(messages):
-            break
         size -= total(messages[start:end])
         messages = messages[:start] + messages[end:]
         exchanges += 1
@@ -290,8 +298,8 @@ def hard_reset(parts: Parts, goal: Goal, *, marker: str) -> Step:
     current = parts.messages[parts.current :]
     shown = [b for m in current for b in m.blocks if b.kind in (Kind.OBSERVATION, Kind.OUTCOME)]
     newest = max((n for n, b in enumerate(shown) if b.kind is Kind.OBSERVATION), default=-1)
-    if current:
-        shown += [_told(r, current[-2] if len(current) > 1 else None, parts.count) for r in results_of(current[-1])]
+    if (pending := _newest_results(current)) >= 0:
+        shown += [_told(r, current[pending - 1] if pending else None, parts.count) for r in results_of(current[pending])]
     tails = [b for m in current for b in m.blocks if b.kind is Kind.TAIL][-1:]
     fixed = MESSAGE_OVERHEAD + sum(b.tokens for b in tails) + parts.count(marker) + BLOCK_OVERHEAD
     sizes = [b.tokens for b in shown]

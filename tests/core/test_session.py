@@ -117,7 +117,7 @@ def test_results_come_back_in_call_order_in_one_message() -> None:
 
 
 def test_while_the_body_moves_no_call_is_made() -> None:
-    """P14: a long action yields the turn; ambient news waits, an urgent line wakes the mind, what happened comes with the results."""
+    """P14: a long action yields the turn; ambient news waits, an urgent line wakes the mind, and all that happened follows the results."""
     shell = awake()
     shell.use("walk")
     shell.start("walk")
@@ -128,10 +128,12 @@ def test_while_the_body_moves_no_call_is_made() -> None:
     assert shell.asked
     assert shell.asked.reason == "woke"
     shell.prepare()
-    last = shell.bodies[-1]["messages"][-2]["content"]
-    assert [b["type"] for b in last] == ["tool_result"]
-    assert "still under way" in str(last)
-    assert "hey" in str(last)
+    results, apart, told = shell.bodies[-1]["messages"][-4:-1]
+    assert [b["type"] for b in results["content"]] == ["tool_result"]
+    assert "still under way" in str(results)
+    assert apart["role"] == "assistant", "words never follow results in one message"
+    assert "hey" in str(told)
+    assert "seen103" in str(told)
 
 
 def test_the_end_of_an_action_that_was_under_way_is_told() -> None:

@@ -10,8 +10,7 @@ from sim.marks import measure, table
 def test_a_point_of_the_grid_is_the_same_each_time_and_nothing_fails() -> None:
     """P1: whatever the marks, no turn fails and no request is refused; the figures do not depend on the machine."""
     one, two = (measure(window=10_000, high=0.6, low=0.06, turns=40) for _ in range(2))
-    bare = {"policy_ms_p50": 0.0, "policy_ms_p99": 0.0}
-    assert replace(one, **bare) == replace(two, **bare)
+    assert replace(one, policy_ms_p50=0.0, policy_ms_p99=0.0) == replace(two, policy_ms_p50=0.0, policy_ms_p99=0.0)
     assert (one.failed, one.rejected) == (0, 0)
     assert 0 < one.dollars_per_1000_turns < 10
     assert one.cuts > 0
