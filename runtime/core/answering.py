@@ -104,7 +104,7 @@ def _cut_off(session: Session, now: float) -> None:
     """The answer hit its limit: nothing of it is used, one more try with twice the room, if there is any."""
     session.log("truncated", max_tokens=session.cap_sent, boosted=session.boosted)
     session.output_guess = 0  # it is too little, so look again how much there may be
-    if session.boosted or output_cap(session, session.raw_sent, boosted=True) <= session.cap_sent:
+    if output_cap(session, session.raw_sent, boosted=True) <= session.cap_sent:
         resting.end_turn(session, now, f"your answer was cut off at {session.cap_sent} tokens, be brief")
         return
     session.boosted = True

@@ -78,7 +78,7 @@ class Summarise:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTimer:
-    """Fire `TimerFired(tag, op)` at `at` (unix seconds). A newer timer of the same tag replaces it."""
+    """Fire `TimerFired(tag, op)` at `at` (unix seconds). A newer timer of the same tag replaces it; one of an older operation is void."""
 
     tag: str
     op: int

@@ -82,9 +82,10 @@ class Prepared(_Event):
         fixed: tools, rules, persona.
         tail: trusted words only.
         tail_tokens: raw tokens of `tail`.
-        observations: the news that was drained, in order (only where the effect asked for draining).
+        observations: the news that was drained, in order, the newest last (only where the effect asked for draining). What is handed
+            over here is in the history from now on, unless the event is stale.
         recalled: memories that fit the news.
-        notebook: the notebook, if it changed since the copy last shown.
+        notebook: the notebook as it is now; it is shown only where the history does not hold this very copy.
         through: number of the last `Stirred` that the draining has covered.
     """
 
@@ -117,7 +118,10 @@ class ToolStarted(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFinished(_Event):
-    """A tool has its result. `gist` are lines worth keeping of it (what was said aloud, what was decided)."""
+    """A tool has its result. `gist` are lines worth keeping of it (what was said aloud, what was decided).
+
+    For a long action whose call was closed meanwhile (the mind woke before its end) the result is told with the next news.
+    """
 
     op: int
     call: str

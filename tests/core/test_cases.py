@@ -287,3 +287,47 @@ def test_rejections_climb_to_the_reset_and_the_turn_is_let_go() -> None:
     assert "[turn 4 failed: " in str(shell.bodies[-1]["messages"])
     shell.say()
     shell.prove_alive()
+
+
+def test_a_server_with_a_smaller_window_that_tells_no_figures_is_lived_with() -> None:
+    """P11: the setting says 9,000 tokens, the server takes 2,600 and only says no: few rejections, no turn lost, no reset at every turn."""
+    shell = life(settings_of(9_000), factor=1.6)
+    rejected = 0
+    for _ in range(120):
+        shell.hear(600, urgent=True)
+        while not shell.asked:
+            shell.go_on()
+        while shell.session.state is not State.IDLE:
+            if shell.call and shell.usage().total_input > 2_600:
+                rejected += 1
+                shell.fail(Fault.TOO_LONG)
+            else:
+                shell.go_on()
+    assert shell.session.failed_turns == 0
+    assert not [log for log in shell.logs if log.kind == "turn" and log.data["failed"]]
+    assert rejected <= 20
+    assert shell.session.resets <= 4
+
+
+def test_the_smallest_request_is_not_sent_twice() -> None:
+    """P11: the provider calls even the smallest request too long: it is cut, reset, let go; never the same again, never a loop."""
+    for size in (1, 400, 4_000):
+        shell = life(settings_of())
+        told(shell, size)
+        for _ in range(12):
+            if shell.call:
+                shell.fail(Fault.TOO_LONG)
+            elif shell.session.state is State.IDLE:
+                break
+            else:
+                shell.go_on()
+        assert shell.session.state is State.IDLE
+        assert shell.session.resets == 1
+        assert 1 <= len(shell.rejected) <= 4
+        sizes = [len(str(b["messages"])) for b in shell.bodies]
+        assert sizes == sorted(sizes, reverse=True) or size == 1
+        shell.fire("idle")
+        shell.prepare()
+        assert "[turn 1 failed: too long, however small]" in str(shell.bodies[-1]["messages"])
+        shell.say()
+        shell.prove_alive()

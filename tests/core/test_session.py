@@ -105,6 +105,16 @@ def test_a_clock_that_is_set_back_does_not_make_the_npc_deaf() -> None:
     assert shell.timers["gather"].at <= shell.now + 60
 
 
+def test_a_timer_that_is_late_does_not_matter() -> None:
+    """P1: when the time to gather is over and its timer has not come yet, the next news begins the turn."""
+    shell = Shell(settings_of())
+    shell.attach()
+    shell.hear(40)
+    shell.now = shell.timers.pop("gather").at + 0.1
+    shell.hear(40)
+    assert shell.asked
+
+
 # ---------------------------------------------------------------- tools and yielding
 def test_results_come_back_in_call_order_in_one_message() -> None:
     """C3: whatever order the tools finish in."""
@@ -134,6 +144,17 @@ def test_while_the_body_moves_no_call_is_made() -> None:
     assert apart["role"] == "assistant", "words never follow results in one message"
     assert "hey" in str(told)
     assert "seen103" in str(told)
+
+
+def test_urgent_news_during_a_step_does_not_wait_for_the_body() -> None:
+    """P14: what was said to the NPC just before its body set out wakes the mind at once, not at the deadline."""
+    shell = awake()
+    shell.use("walk")
+    shell.hear(60, urgent=True, name="hey")
+    shell.start("walk")
+    assert shell.asked
+    shell.prepare()
+    assert "hey" in str(shell.bodies[-1]["messages"])
 
 
 def test_the_end_of_an_action_that_was_under_way_is_told() -> None:
