@@ -13,7 +13,7 @@ from typing import Any
 
 from diaries.chronicle import Happening, Reset, reset_entry
 from npc.hearing import Ears
-from npc.home import Home
+from npc.home import Dump, Home
 from npc.told import from_journal
 from runtime.store.errors import StoreError
 from runtime.store.journal import Journal
@@ -30,9 +30,9 @@ class Chronicler:
 
     async def reset(self, facts: Reset, snapshot: Mapping[str, Any], *, turn: int, me: str) -> tuple[str, str]:
         """Store session and entry; returns on what the session lies, and the entry's text."""
-        happenings = await self._happenings(me)
         name = f"reset-{int(facts.at)}-turn-{turn}.json"
-        dump = await asyncio.to_thread(self._home.dump_session, name, json.dumps(snapshot, ensure_ascii=False))
+        dump = await asyncio.to_thread(self._dump, name, snapshot)
+        happenings = await self._happenings(me)
         entry = reset_entry(replace(facts, kept=dump.path.name if dump.path else ""), happenings)
         kept = await asyncio.to_thread(self._home.keep_entry, entry)
         for alarm in (dump.alarm, kept.alarm):
@@ -41,8 +41,13 @@ class Chronicler:
         if happenings:
             self.told_through = happenings[-1].event
         self._journal.append("diary", {"entry": kept.entry.id, "tags": list(kept.entry.tags), "how": kept.how}, turn=turn)
-        self._home.append_log(f"Context reset: {facts.why}. The session is kept ({dump.how}), the diary has an entry.")
+        words = f"Context reset: {facts.why}. The session is kept ({dump.how}), the diary has an entry ({kept.how})."
+        if alarm := await asyncio.to_thread(self._home.append_log, words):
+            self._page(alarm)
         return dump.how, kept.entry.text
+
+    def _dump(self, name: str, snapshot: Mapping[str, Any]) -> Dump:
+        return self._home.dump_session(name, json.dumps(snapshot, ensure_ascii=False))
 
     async def _happenings(self, me: str) -> list[Happening]:
         """What was heard and said since the last entry, the newest of it."""

@@ -15,6 +15,7 @@ from runtime.store.journal import Journal
 
 PAGE = 5_000
 RUNGS = ("evict_tool_outputs", "compact", "trim", "shed_recall", "hard_reset", "give_up")
+INBOX = ("delivered", "merged", "omitted")
 #: Kinds of events that the figures are made of.
 KINDS = frozenset(
     {
@@ -47,7 +48,9 @@ class Figures:
     inbox: Counter[str] = field(default_factory=Counter)
     own: int = 0
     notices: int = 0
-    waiting: list[int] = field(default_factory=list)
+    waiting: list[tuple[int, bool]] = field(default_factory=list)  # events in the inbox, and whether they are the runtime's own words
+    taken: list[tuple[int, bool]] = field(default_factory=list)  # the same of those that left it
+    drains: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)  # through which event, and the counts in order of `INBOX`
     world_lost: int = 0
     persisted: int = 0
     diary_entries: int = 0
@@ -70,7 +73,7 @@ class Figures:
             case "failure":
                 fault = str(data.get("fault"))
                 self.failures[fault] += 1
-                self.rejected += fault in ("too_long", "invalid", "refused", "output_limit")
+                self.rejected += fault in ("too_long", "invalid", "output_limit")
                 self._usage(data)
             case "rung":
                 if not data.get("failed"):
@@ -86,23 +89,38 @@ class Figures:
             case "observation":
                 if data.get("self"):
                     self.own += 1
-                elif not data.get("seq"):
-                    self.notices += 1  # the runtime's own words, which no world sent
                 else:
-                    self.waiting.append(event.id)
+                    own_words = not data.get("seq")  # the runtime's, which no world sent
+                    self.notices += own_words
+                    self.waiting.append((event.id, own_words))
             case "attached":
                 self.world_lost += int(data.get("lost") or 0)
             case "reset":
                 self.persisted += data.get("how") != "memory"
             case "drained":
-                through = int(data.get("through", 0))
-                self.waiting = [n for n in self.waiting if n > through]
-                for name in ("delivered", "merged", "omitted"):
-                    self.inbox[name] += int(data.get(name, 0))
+                self._drained(int(data.get("through", 0)), tuple(int(data.get(name, 0)) for name in INBOX))
+            case "redelivered":
+                self._redelivered(int(data.get("after", 0)))
             case "diary":
                 self.diary_entries += "context-reset" in (data.get("tags") or ())
             case _:
                 pass
+
+    def _drained(self, through: int, counts: tuple[int, ...]) -> None:
+        gone = [w for w in self.waiting if w[0] <= through]
+        self.waiting = self.waiting[len(gone) :]
+        self.taken += gone
+        delivered, *others = counts
+        counts = (delivered - sum(own_words for _, own_words in gone), *others)
+        self.drains.append((through, counts))
+        self.inbox.update(dict(zip(INBOX, counts, strict=True)))
+
+    def _redelivered(self, after: int) -> None:
+        """A crash came between a draining and the checkpoint of who drained: all that is told again, and counts when it is."""
+        while self.drains and self.drains[-1][0] > after:
+            self.inbox.subtract(dict(zip(INBOX, self.drains.pop()[1], strict=True)))
+        self.waiting = [w for w in self.taken if w[0] > after] + self.waiting
+        self.taken = [w for w in self.taken if w[0] <= after]
 
     def _usage(self, data: Mapping[str, Any]) -> None:
         read = int(data.get("read") or 0)
@@ -116,13 +134,15 @@ class Figures:
         ordered = sorted(self.policy_ms)
         turns = max(1, self.turns)
         received = self.kinds["observation"] - self.own - self.notices
-        taken = sum(self.inbox.values())
+        waiting = sum(not own_words for _, own_words in self.waiting)
+        missing = received - sum(self.inbox.values()) - waiting
         return {
             "turns": self.turns,
             "turns_failed": self.turns_failed,
             "longest_failed_run": self.longest_failed_run,
             "requests": self.requests,
             "requests_rejected": self.rejected,
+            "refusals": self.failures["refused"],
             "failures": dict(self.failures),
             "rungs": {name: self.rungs[name] for name in RUNGS},
             "context_reset_diary_entries": self.diary_entries,
@@ -138,9 +158,9 @@ class Figures:
             "policy_ms_last_tenth_p50": share(sorted(self.policy_ms[-max(1, len(ordered) // 10) :]), 0.50),
             "observations": {
                 "received": received,
-                **{n: self.inbox[n] for n in ("delivered", "merged", "omitted")},
-                "waiting": len(self.waiting),
-                "lost": self.world_lost + max(0, received - taken - len(self.waiting)),
+                **{n: self.inbox[n] for n in INBOX},
+                "waiting": waiting,
+                "lost": self.world_lost + max(0, missing),
                 "own": self.own,
             },
             "sessions_persisted": self.persisted,

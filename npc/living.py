@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -33,10 +34,13 @@ from runtime.store.journal import Journal
 from world_adapter.client import WebsocketWorld
 from world_adapter.errors import WorldError
 from world_adapter.evennia import EvenniaWorld
+from world_adapter.frames import ActProgress, Gate, Rollback
 from world_adapter.world import World
 
 OUTPUT_TOKENS = 1_024
 SUMMARY_TOKENS = 1_500
+
+Aside = Callable[[Gate | Rollback | ActProgress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,18 +71,21 @@ async def live(url: str, who: Persona, home_path: Path | None, *, insecure: bool
     try:
         if ending := _misfit(home, who, settings, count):
             return ending
-        try:
-            journal = await Journal.open(home.database_path, clock=time.time)
-        except StoreError as error:
-            raise Misconfigured(str(error)) from error
+        # Before the journal is open: what is wrong with a secret or an address must leave nothing behind.
         client = ModelClient(api_key=secret("ANTHROPIC_API_KEY"), base_url=who.model.base_url)
         try:
+
+            def aside(frame: Gate | Rollback | ActProgress) -> None:
+                character.aside(frame)
+
+            world = world_of(url, who, insecure=insecure, aside=aside)
+            journal = await Journal.open(home.database_path, clock=time.time)
             character = Character(
                 persona=who,
                 home=home,
                 journal=journal,
                 model=client,
-                world=world_of(url, who, insecure=insecure),
+                world=world,
                 settings=settings,
                 count=count,
                 watch=watch,
@@ -87,14 +94,28 @@ async def live(url: str, who: Persona, home_path: Path | None, *, insecure: bool
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, character.stop)
-            end = await character.live()
+            try:
+                end = await character.live()
+            finally:
+                lost = await _closed(journal)
             parts = tuple((p.name, p.tokens) for p in end.parts)
-            return Ending(code=end.code, message=end.message, parts=parts, window=settings.budget.window)
+            message = "; ".join(text for text in (end.message, lost) if text)
+            return Ending(code=end.code or bool(lost), message=message, parts=parts, window=settings.budget.window)
+        except StoreError as error:
+            raise Misconfigured(str(error)) from error
         finally:
             await client.close()
-            await journal.close()
     finally:
         home.close()
+
+
+async def _closed(journal: Journal) -> str:
+    """Close the journal; what the disk did not take, in one sentence, or ""."""
+    try:
+        await journal.close()
+    except StoreError as error:
+        return f"the end of the journal could not be written: {error}"
+    return ""
 
 
 def settings_of(who: Persona, facts: Profile) -> Settings:
@@ -133,21 +154,21 @@ def _misfit(home: Home, who: Persona, settings: Settings, count: TimedCount) -> 
     return Ending(code=3, message=message, parts=tuple((p.name, p.tokens) for p in parts), window=settings.budget.window)
 
 
-def world_of(url: str, who: Persona, *, insecure: bool) -> World:
-    """The adapter for an address."""
+def world_of(url: str, who: Persona, *, insecure: bool, aside: Aside | None = None) -> World:
+    """The adapter for an address; `aside` hears what a world says besides observations and results."""
     parts = urlsplit(url)
     if parts.username or parts.password:
         raise Usage("the address must hold no user or password: secrets come from the environment, see npc attach --help")
     name = who.world.npc or who.character.name
     try:
-        return _adapter(url, parts.scheme, name, who, insecure=insecure)
+        return _adapter(url, parts.scheme, name, who, insecure=insecure, aside=aside)
     except WorldError as error:
         raise WorldRefusedUs(str(error)) from error
 
 
-def _adapter(url: str, scheme: str, name: str, who: Persona, *, insecure: bool) -> World:
+def _adapter(url: str, scheme: str, name: str, who: Persona, *, insecure: bool, aside: Aside | None) -> World:
     if scheme in ("ws", "wss"):
-        return WebsocketWorld(url, npc=name, token=secret("NPC_WORLD_TOKEN"), allow_plain=insecure)
+        return WebsocketWorld(url, npc=name, token=secret("NPC_WORLD_TOKEN"), allow_plain=insecure, on_aside=aside)
     if scheme in ("evennia+ws", "evennia+wss"):
         user, password = os.environ.get("NPC_EVENNIA_USER"), secret("NPC_EVENNIA_PASSWORD")
         if not user or not password:

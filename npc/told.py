@@ -32,7 +32,11 @@ def from_journal(data: Mapping[str, Any]) -> Observation:
         data=data.get("data"),
         key=data.get("key"),
         prio=int(data.get("prio", 5)),
-        speaker=Speaker(**source) if isinstance(source, Mapping) else None,
+        speaker=_speaker(source) if isinstance(source, Mapping) else None,
         to=data.get("to"),
         own=bool(data.get("self", False)),
     )
+
+
+def _speaker(data: Mapping[str, Any]) -> Speaker:
+    return Speaker(id=str(data.get("id", "")), name=str(data.get("name", "")), kind=data.get("kind", "world"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import json
 import logging
 import sys
@@ -45,6 +46,8 @@ def attach(
     from npc.living import live  # noqa: PLC0415 (the model's library takes seconds to import, and no other command needs it)
 
     who = load_persona(persona).adjusted(model=model, window=window, base_url=base_url)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal of few letters must not end a life
     watcher = _json_lines if as_json else _plain_lines(Console(highlight=False))
     _quiet_logs()
     _finish(asyncio.run(live(url, who, home, insecure=insecure, watch=watcher)))
@@ -63,7 +66,7 @@ def _finish(end: Ending) -> None:
 
 
 def _json_lines(what: str, data: Mapping[str, Any]) -> None:
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(OSError):  # nobody reads any more, or their disk is full
         sys.stdout.write(json.dumps({"event": what, **data}, ensure_ascii=False, default=str) + "\n")
         sys.stdout.flush()
 
@@ -74,7 +77,8 @@ def _plain_lines(console: Console) -> Callable[[str, Mapping[str, Any]], None]:
     def show(what: str, data: Mapping[str, Any]) -> None:
         line = _line(what, data)
         if line:
-            console.print(line, markup=False, soft_wrap=True)
+            with contextlib.suppress(OSError):
+                console.print(line, markup=False, soft_wrap=True)
 
     return show
 
@@ -106,7 +110,7 @@ def _line(what: str, data: Mapping[str, Any]) -> str:
 
 
 def _quiet_logs() -> None:
-    """Machine lines go to standard error, from warnings up."""
+    """Machine lines go to standard error, errors only: what concerns the operator is told by the watcher."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),

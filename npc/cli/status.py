@@ -39,7 +39,7 @@ def status(
         ("home", data["home"]),
         ("last event", "never" if ago is None else f"{ago:,.0f} s ago"),
         ("turns", f"{data['turns']:,} ({data['turns_failed']} failed, at most {data['longest_failed_run']} in a row)"),
-        ("requests", f"{data['requests']:,} ({data['requests_rejected']} rejected)"),
+        ("requests", f"{data['requests']:,} ({data['requests_rejected']} rejected, {data['refusals']} refused by the model)"),
         ("ladder", ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in data["rungs"].items() if v) or "never needed"),
         ("diary entries at resets", str(data["context_reset_diary_entries"])),
         ("input", f"{data['tokens_per_turn']:,} tokens a turn, {data['cache_read_share']:.0%} read from cache"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def tool(session: Session, event: ev.ToolStarted | ev.ToolFinished) -> None:
     """A call has begun a long action, or has its result."""
     pending = session.pending.get(event.call)
-    if pending is None and event.call in session.under_way and isinstance(event, ev.ToolFinished):
+    if pending is None and isinstance(event, ev.ToolFinished) and _is_under_way(session, event):
         ended_late(session, event.call, event.text, event.event, event.gist)
         session.checkpoint()
         if session.state is State.IDLE:
@@ -40,6 +40,11 @@ def tool(session: Session, event: ev.ToolStarted | ev.ToolFinished) -> None:
         _look(session, event.now)
     elif session.unsaved:
         session.checkpoint()
+
+
+def _is_under_way(session: Session, event: ev.ToolFinished) -> bool:
+    _, op = session.under_way.get(event.call, ("", event.op + 1))
+    return event.op >= op
 
 
 def overdue(session: Session, now: float) -> None:

@@ -20,7 +20,7 @@ from .messages import Kind, Message, total
 from .opening import EACH, notebook_block, opening
 from .pending import close_calls
 from .repair import mended, problems
-from .turns import Cause
+from .turns import Cause, Owed
 
 if TYPE_CHECKING:
     from .session import Session
@@ -163,6 +163,7 @@ def _call(session: Session, event: ev.Prepared) -> None:
     if session.unsaved:
         session.checkpoint()
     session.emit(fx.CallModel(op=session.next_op(), turn=session.turn, step=session.step, body=body, raw=raw, estimate=estimate))
+    session.expect(Owed.ANSWER)
 
 
 def _problems(session: Session, body: Mapping[str, Any]) -> list[str]:

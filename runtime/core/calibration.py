@@ -13,7 +13,7 @@ LOWEST, HIGHEST = 0.5, 8.0
 DOWN = 0.12  # share of the distance walked down per answer
 HEADROOM = 1.01  # contents differ from request to request
 BLIND_STEP = 1.08
-SMALL = 256  # requests below this many raw tokens teach nothing: overheads rule
+SMALL = 256  # requests below this many raw tokens say too much, since overheads rule: they may lower the factor, never raise it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +25,11 @@ class Calibration:
 
     def measured(self, raw: int, actual: int) -> Calibration:
         """An answer said that a request of `raw` tokens had `actual` input tokens."""
-        if raw < SMALL or actual <= 0:
+        if raw <= 0 or actual <= 0:
             return self
         seen = _bounded(actual / raw * HEADROOM)
+        if seen >= self.factor and raw < SMALL:
+            return self
         if seen >= self.factor:
             return Calibration(factor=seen, learned=self.learned + 1)
         # The first answers may walk faster: the start value is a guess about an unknown model.

@@ -16,7 +16,7 @@ from .ladder import Verdict, descend
 from .messages import Kind
 from .opening import CUT_SHARE
 from .rungs import Goal, Parts, hard_reset
-from .turns import Cause
+from .turns import Cause, Owed
 
 if TYPE_CHECKING:
     from .session import Session
@@ -56,16 +56,16 @@ def must_reset(session: Session, reason: str) -> None:
     session.move(Cause.MUST_RESET)
     tokens = session.calibration.estimate(session.tokens)
     session.emit(fx.PersistSession(op=session.next_op(), turn=session.turn, reason=reason, tokens=tokens))
+    session.expect(Owed.STORED)
 
 
 def persisted(session: Session, event: ev.SessionPersisted) -> None:
     """The session is safe: reset, and go on with the turn."""
     before, room = session.tokens, room_of(session)
-    limit = max(session.floor, min(room.limit, int(session.refused * 0.6))) if session.refused else room.limit
     session.resets += 1
     where = f", whole in the event log up to event {event.event}" if event.event else ""
     marker = f"[context reset: number {session.resets}; earlier conversation removed{where}; your diary has an entry about it]"
-    _reset(session, _parts(session, room), limit, marker)
+    _reset(session, _parts(session, room), room.limit, marker)
     _log_rung(session, "hard_reset", before, session.tokens, failed=False, note=f"session persisted ({event.how})")
     session.move(Cause.PERSISTED)
     session.checkpoint()

@@ -99,7 +99,11 @@ def _cut(item: Observation, tokens: int, count: Count) -> Observation:
 
 
 def _grouped(items: Sequence[Observation]) -> list[Block]:
-    """Small neighbours share a block: fewer blocks, same order."""
+    """Small neighbours share a block: fewer blocks, same order.
+
+    The newest item and the last urgent one have their own, so that a later cut can tell them from the rest.
+    """
+    apart = {len(items) - 1, max((n for n, o in enumerate(items) if o.urgent), default=-1)}
     blocks: list[Block] = []
     run: list[Observation] = []
 
@@ -112,11 +116,12 @@ def _grouped(items: Sequence[Observation]) -> list[Block]:
             blocks.append(Block(kind=Kind.OBSERVATION, data=data, tokens=size, event=run[-1].event, gist=gist))
             run.clear()
 
-    for item in items:
-        if item.tokens > SMALL or sum(o.tokens for o in run) + item.tokens > SHARED:
+    for n, item in enumerate(items):
+        alone = item.tokens > SMALL or n in apart
+        if alone or sum(o.tokens for o in run) + item.tokens > SHARED:
             close()
         run.append(item)
-        if item.tokens > SMALL:
+        if alone:
             close()
     close()
     return blocks

@@ -34,7 +34,7 @@ def close_calls(session: Session, *, otherwise: str = UNDER_WAY, error: bool = F
         use_id = str(use.data["id"])
         pending = session.pending.get(use_id)
         if pending and pending.result is None and pending.started:
-            session.under_way[use_id] = str(use.data["name"])
+            session.under_way[use_id] = (str(use.data["name"]), session.tools_op)
         blocks.append((pending and pending.result) or result_block(use_id, otherwise, session.count, error=error))
     session.under_way = dict(list(session.under_way.items())[-KEPT:])
     session.pending = {}
@@ -43,7 +43,7 @@ def close_calls(session: Session, *, otherwise: str = UNDER_WAY, error: bool = F
 
 def ended_late(session: Session, call: str, text: str, event: int, gist: tuple[str, ...]) -> None:
     """A call that was closed while it was under way has ended: to be told with the next news."""
-    tool = session.under_way.pop(call)
+    tool, _ = session.under_way.pop(call)
     ended = outcome_block("end of what was under way", tool, text or "(nothing)", session.count, event=event, gist=gist)
     session.late = (*session.late, ended)[-KEPT:]
     session.unsaved = True

@@ -34,7 +34,7 @@ def restarted(session: Session) -> None:
     if whole != session.messages:
         session.edit(whole)
         repaired += 1
-    session.linked = False
+    session.linked, session.expects = False, ""
     session.under_way = {}  # their ends come as news, from whoever asks the world
     session.resumed = session.resumed or unfinished
     if unfinished:

@@ -28,7 +28,8 @@ from .messages import Block, Count, Message, total
 from .pending import Pending
 from .record import Record
 from .repair import joined, without_thinking
-from .turns import Cause, State, follow
+from .turns import Cause, Owed, State, follow
+from .values import Failure, Fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,7 @@ class Settings:
     act_s: float = 120.0  # a tool that has said nothing by then has an unknown outcome
     outage_s: float = 2.0
     outage_max_s: float = 60.0
+    watch_s: float = 1_800.0  # longer than any request, call or reset takes: whoever owes an answer then is taken to have died
     operator_s: float = 300.0  # between tries while the endpoint wants the operator
     slow_s: float = 60.0
     summary_tokens: int = 0  # talk waiting for a summary that makes one worth its price; 0: local compaction only
@@ -56,12 +58,13 @@ class Settings:
 class Session:
     """See the module. Not thread-safe, never waits, raises only on faults of its own.
 
-    Every attribute but settings, count and the effects not yet taken is part of a snapshot; sizes are raw tokens, times unix seconds.
+    All attributes but settings, count, `now` and the effects not yet taken are part of a snapshot. Sizes: raw tokens; times: unix seconds.
     """
 
     def __init__(self, settings: Settings, count: Count) -> None:
         self.settings = settings
         self.count = count
+        self.now = 0.0  # of the event that is being taken in
         self._effects: list[fx.Effect] = []
         # where it is
         self.state = State.DETACHED
@@ -69,6 +72,7 @@ class Session:
         self.turn = 0
         self.step = 0
         self.op = 0  # the operation under way; an answer to an older one is stale
+        self.expects = ""  # whose answer it is that is owed
         # the history
         self.messages: tuple[Message, ...] = ()
         self.record = Record()
@@ -90,7 +94,7 @@ class Session:
         # tools
         self.pending: dict[str, Pending] = {}
         self.tools_op = 0  # the operation of the calls in `pending`
-        self.under_way: dict[str, str] = {}  # calls that were closed before they ended, and their tools
+        self.under_way: dict[str, tuple[str, int]] = {}  # calls that were closed before they ended: their tool, their operation
         self.late: tuple[Block, ...] = ()  # how such calls ended, to be told
         # news
         self.stirred = self.stirred_urgent = self.drained = 0
@@ -122,6 +126,7 @@ class Session:
         """Take one event in."""
         if self.state is State.ENDED:
             return
+        self.now = event.now
         match event:
             case ev.Stirred():
                 waking.stirred(self, event)
@@ -136,14 +141,14 @@ class Session:
             case ev.ToolStarted() | ev.ToolFinished():
                 acting.tool(self, event)
             case ev.Prepared():
-                if self._current(event.op, State.THINKING, "prepared"):
+                if self._current(event.op, Owed.MATERIALS):
                     asking.prepared(self, event)
             case ev.ModelReturned():
                 waking.spent(self, event.now, event.outcome.dollars or 0.0)  # paid is paid, stale or not
-                if self._current(event.op, State.THINKING, "model answer"):
+                if self._current(event.op, Owed.ANSWER):
                     answering.returned(self, event)
             case ev.SessionPersisted():
-                if self._current(event.op, State.RESETTING, "session persisted"):
+                if self._current(event.op, Owed.STORED):
                     fitting.persisted(self, event)
 
     def effects(self) -> list[fx.Effect]:
@@ -180,11 +185,25 @@ class Session:
                 waking.wake_mind(self, event.now, "deadline")
             case "retry", State.WAITING:
                 resting.try_again(self, event.now)
+            case "watch", State.THINKING | State.RESETTING:
+                self._overdue(event.now)
 
-    def _current(self, op: int, state: State, what: str) -> bool:
-        if op == self.op and self.state is state:
+    def _overdue(self, now: float) -> None:
+        """Nobody answered, for longer than any answer takes: go on as if the worst had happened."""
+        self.log("overdue", what=self.expects)
+        self.emit(fx.Page(text=f"nobody answered for {self.settings.watch_s:.0f} s ({self.expects}); going on without"))
+        if self.expects == Owed.MATERIALS:
+            self.ask("again", drain=True)
+        elif self.expects == Owed.ANSWER:
+            failure = Failure(fault=Fault.TRANSIENT, message="the call never came back")
+            answering.returned(self, ev.ModelReturned(now=now, op=self.op, outcome=failure))
+        else:
+            fitting.persisted(self, ev.SessionPersisted(now=now, op=self.op, how="nobody knows"))
+
+    def _current(self, op: int, what: Owed) -> bool:
+        if op == self.op and self.expects == what and self.state in (State.THINKING, State.RESETTING):
             return True
-        self.log("stale", what=what, op=op, current=self.op, state=str(self.state))
+        self.log("stale", what=str(what), op=op, current=self.op, state=str(self.state))
         return False
 
     # ------------------------------------------------------------ what can be read
@@ -230,6 +249,12 @@ class Session:
     def ask(self, reason: str, *, drain: bool) -> None:
         """Have the next request prepared."""
         self.emit(fx.Prepare(op=self.next_op(), turn=self.turn, step=self.step, reason=reason, drain=drain))
+        self.expect(Owed.MATERIALS)
+
+    def expect(self, what: Owed) -> None:
+        """Someone outside owes an answer to the operation that has just begun, and not for ever."""
+        self.expects = str(what)
+        self.timer_at("watch", self.now + self.settings.watch_s)
 
     def timer_at(self, tag: str, at: float) -> None:
         """A timer that is void as soon as another operation begins."""

@@ -23,11 +23,11 @@ VERSION = 1
 
 #: Attributes that are numbers, truth values or strings, as they are.
 PLAIN = (
-    "linked", "turn", "step", "op", "bare", "unsaved", "warm", "resets", "fixed_raw", "tail_raw", "raw_sent", "cap_sent", "ceiling",
-    "window_seen", "output_seen", "output_guess", "tools_op", "stirred", "stirred_urgent", "drained", "gather_at", "not_before",
-    "idle_s", "resumed", "turn_started", "away_since", "woken_by", "turn_had_news", "boosted", "pauses", "remedy", "too_long",
-    "refused", "answers", "outages", "failed_turns", "broken_off", "day", "dollars", "summary_op", "summary_through", "summary_turn",
-    "summary_failures",
+    "linked", "turn", "step", "op", "expects", "bare", "unsaved", "warm", "resets", "fixed_raw", "tail_raw", "raw_sent", "cap_sent",
+    "ceiling", "window_seen", "output_seen", "output_guess", "tools_op", "stirred", "stirred_urgent", "drained", "gather_at",
+    "not_before", "idle_s", "resumed", "turn_started", "away_since", "woken_by", "turn_had_news", "boosted", "pauses", "remedy",
+    "too_long", "refused", "answers", "outages", "failed_turns", "broken_off", "day", "dollars", "summary_op", "summary_through",
+    "summary_turn", "summary_failures",
 )  # fmt: skip
 #: And the others.
 SHAPED = ("state", "calibration", "record", "record_block", "messages", "pending", "under_way", "late")
@@ -45,7 +45,7 @@ def dump(session: Session) -> dict[str, Any]:
         "record_block": _block_out(session.record_block) if session.record_block else None,
         "messages": [{"role": m.role, "turn": m.turn, "blocks": [_block_out(b) for b in m.blocks]} for m in session.messages],
         "pending": {k: {"started": p.started, "result": _block_out(p.result) if p.result else None} for k, p in session.pending.items()},
-        "under_way": dict(session.under_way),
+        "under_way": {call: list(what) for call, what in session.under_way.items()},
         "late": [_block_out(b) for b in session.late],
     }
 
@@ -70,7 +70,7 @@ def load(session: Session, stored: Mapping[str, Any]) -> None:
         session.pending = {
             k: Pending(started=p["started"], result=_block_in(p["result"]) if p["result"] else None) for k, p in stored["pending"].items()
         }
-        session.under_way = {str(k): str(v) for k, v in stored["under_way"].items()}
+        session.under_way = {str(call): (str(tool), int(op)) for call, (tool, op) in stored["under_way"].items()}
         session.late = tuple(_block_in(b) for b in stored["late"])
         learned_for = stored["learned_for"]
     except (KeyError, TypeError, AttributeError) as error:

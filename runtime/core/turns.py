@@ -40,16 +40,24 @@ class Cause(StrEnum):
     GIVEN_UP = "given up"
 
 
+class Owed(StrEnum):
+    """Whose answer a session waits for while it thinks or resets."""
+
+    MATERIALS = "prepared"
+    ANSWER = "model answer"
+    STORED = "session persisted"
+
+
 _S, _C = State, Cause
 
-#: What each state means, and what ends it: no state lasts without an answer that is owed or a timer that runs.
+#: What each state means, and what ends it: no state but the last two lasts without a timer that runs.
 MEANINGS: dict[State, str] = {
     _S.IDLE: "nothing to do; news wakes it, at the latest the idle timer",
-    _S.THINKING: "a request is being prepared or is under way; its answer is owed",
+    _S.THINKING: "a request is being prepared or is under way; its answer is owed, and a timer ends the wait",
     _S.ACTING: "tools run; their results are owed, and a timer ends the wait",
     _S.YIELDED: "the body acts on (a long action runs), the mind waits and no model call is made; arrival, urgent news or a timer wakes it",
     _S.WAITING: "the model cannot be reached or said no; a timer tries again",
-    _S.RESETTING: "the session is being persisted before a hard reset; the answer is owed",
+    _S.RESETTING: "the session is being persisted before a hard reset; the answer is owed, and a timer ends the wait",
     _S.DETACHED: "no world; nothing is asked of the model until the link is back",
     _S.ENDED: "given up: nothing fits the window (rung 6), or the endpoint refused the operator's key at the start",
 }

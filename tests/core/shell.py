@@ -28,7 +28,7 @@ TAIL = f"[standing rules] {RULE}\n[budget] step 1 of 8"
 EDITS = frozenset({"set aside", "repair", "thinking dropped", "cut further"})
 #: Faults that say that this very request will not do.
 REJECTIONS = HISTORY_FAULTS | {Fault.TOO_LONG, Fault.OUTPUT_LIMIT}
-LONGEST_TIMER_S = 1_000.0
+LONGEST_TIMER_S = 1_800.0
 
 
 def settings_of(window: int = 4_000, *, tail_as_system: bool = True, **more: Any) -> Settings:
@@ -203,6 +203,7 @@ class Shell:
                 owed = self.asked or self.call
                 assert owed is not None
                 assert owed.op == op, "thinking and no answer is owed"
+                assert "watch" in live
             case State.ACTING:
                 assert session.waiting_calls
                 assert "tools" in live
@@ -214,6 +215,7 @@ class Shell:
             case State.RESETTING:
                 assert self.persist is not None
                 assert self.persist.op == op
+                assert "watch" in live
             case State.DETACHED:
                 assert not session.linked
             case State.ENDED:
@@ -344,6 +346,8 @@ class Shell:
         """A timer runs out at its time."""
         timer = self.timers.pop(tag)
         self.now = max(self.now, timer.at)
+        if tag == "watch" and timer.op == self.session.op:
+            self.asked = self.call = self.persist = None  # whoever owed that has died
         self.feed(ev.TimerFired(now=self.now, tag=tag, op=timer.op))
 
     def forget(self) -> None:

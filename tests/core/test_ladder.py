@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from runtime.core.budget import Room
 from runtime.core.ladder import Verdict, descend
-from runtime.core.messages import Kind
+from runtime.core.messages import Kind, Message, text_block
 from runtime.core.rungs import LADDER, Goal, Parts, hard_reset
 
 from .examples import examples
-from .histories import FLOOR, RULE, assert_paired, assert_valid, histories, sent
+from .histories import FLOOR, RULE, assert_paired, assert_valid, count, histories, observed, parts_of, sent
 
 MARKER = (
     "[context reset: number 12; earlier conversation removed, whole in the event log up to event 123456; "
@@ -84,6 +84,22 @@ def test_after_a_pass_the_next_turn_is_left_alone(parts: Parts, room: Room) -> N
     again = descend(once.parts, room, opening=True)
     assert [c for c in again.climbs if not c.failed] == []
     assert again.parts.messages == once.parts.messages
+
+
+def test_the_low_mark_is_meant_for_what_is_old() -> None:
+    """P9, P10: a large observation that fits does not cost the turns before it: they come down to the low mark, and no further."""
+    past = [m for number in range(1, 30) for m in built_turn(number)]
+    now = Message("user", (observed(8_000, 900),), 30)
+    parts = parts_of([*past, now], turn=30)
+    room = Room(limit=parts.tokens - 10, high=2_600, low=600, record=80)
+    after = descend(parts, room, opening=True).parts
+    old = after.tokens - now.tokens
+    assert 300 < old <= 600
+
+
+def built_turn(number: int) -> list[Message]:
+    said = text_block(Kind.SAID, "Well met.", count)
+    return [Message("user", (observed(200, number),), number), Message("assistant", (said,), number)]
 
 
 @examples(250)

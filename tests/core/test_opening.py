@@ -83,12 +83,12 @@ def test_memories_and_notebook_take_what_the_news_leaves() -> None:
 
 
 def test_small_news_shares_a_block_in_order() -> None:
-    """C10: fewer blocks, the same words in the same order; a block's size is the sum of what was counted when the news came in."""
-    news = [heard(40, n) for n in range(101, 106)]
+    """C10: fewer blocks, the same words in the same order, sizes as they were counted; what a later cut must tell apart stands alone."""
+    news = [heard(40, n, urgent=n == 103) for n in range(101, 109)]
     blocks = opening(news, [], "", "", limit=4_000, count=count)
-    assert len(blocks) == 1
-    assert blocks[0].text == "\n".join(o.text for o in news)
-    assert blocks[0].tokens >= count(blocks[0].text)
+    assert [b.text.count("<observation") for b in blocks] == [2, 1, 4, 1]
+    assert "\n".join(b.text for b in blocks) == "\n".join(o.text for o in news)
+    assert all(b.tokens >= count(b.text) for b in blocks)
 
 
 def test_ends_of_old_actions_come_before_the_news() -> None:

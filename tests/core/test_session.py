@@ -10,7 +10,7 @@ from runtime.core import effects as fx
 from runtime.core import events as ev
 from runtime.core.restarting import GENERATION
 from runtime.core.turns import State
-from runtime.core.values import Fault, Stop
+from runtime.core.values import Failure, Fault, Stop
 
 from .histories import count, flat
 from .shell import Shell, settings_of
@@ -214,6 +214,34 @@ def test_a_tool_that_never_answers_does_not_hold_the_turn() -> None:
     assert "the outcome of this action is unknown" in results[1]["content"]
 
 
+def test_whoever_never_answers_does_not_hold_the_session() -> None:
+    """P1: materials, a model call and a reset that never come back are gone on without, and what comes later is stale."""
+    shell = Shell(settings_of())
+    shell.attach()
+    shell.hear(40, urgent=True)
+    shell.fire("watch")
+    shell.prepare()
+    late = shell.call
+    assert late is not None
+    shell.fire("watch")
+    assert shell.session.state is State.WAITING
+    shell.feed(ev.ModelReturned(now=shell.now, op=late.op, outcome=Failure(fault=Fault.INVALID, message="late")))
+    assert kinds(shell)[-1] == "stale"
+    shell.fire("retry")
+    shell.prepare()
+    for _ in range(2):
+        shell.fail(Fault.INVALID)
+        if shell.asked:
+            shell.prepare()
+    assert shell.persist
+    shell.fire("watch")
+    shell.prepare()
+    shell.say()
+    assert shell.session.resets == 1
+    assert len(shell.pages) == 3
+    shell.prove_alive()
+
+
 def test_waiting_does_not_use_up_a_turns_time() -> None:
     """C9, P14: the wall clock of a turn stands still while the body walks or the model is away; steps and thinking are capped."""
     shell = awake(yield_s=600.0)
@@ -388,11 +416,16 @@ def test_a_constitution_that_grew_too_large_is_waited_for() -> None:
 
 def test_a_learned_factor_never_gives_a_session_up() -> None:
     """P1, P8: a strange text once drove the factor up; the smallest request is made all the same, and answers bring it down."""
-    shell = awake(window=1_400)
-    shell.factor = 7.9
+    shell = Shell(settings_of(1_400), factor=7.9)
+    shell.attach()
+    shell.hear(1_200, urgent=True)
+    shell.prepare()
     shell.say()
     shell.factor = 1.4
-    for _ in range(12):
+    assert shell.session.calibration.factor > 7
+    shell.crash()
+    shell.attach()
+    for _ in range(20):
         shell.hear(40, urgent=True)
         while shell.session.state is not State.IDLE:
             shell.go_on()
@@ -411,6 +444,31 @@ def test_every_step_leaves_its_line() -> None:
     assert {"wake", "request", "rung", "model failure", "set aside"} <= set(kinds(shell))
     rung = next(log.data for log in shell.logs if log.kind == "rung")
     assert {"rung", "before", "after", "failed", "note", "turn", "step"} <= set(rung)
+
+
+@pytest.mark.parametrize(("told", "caps"), [(100, [256, 100, 100]), (None, [256, 128, 128])])
+def test_a_model_that_cannot_write_so_much_is_asked_for_less(told: int | None, caps: list[int]) -> None:
+    """P11: the limit that it told, or half where it told none; learned for the next turns too; nothing is asked for twice."""
+    shell = awake()
+    shell.fail(Fault.OUTPUT_LIMIT, limit=told)
+    shell.prepare()
+    shell.say()
+    shell.hear(40, urgent=True)
+    shell.prepare()
+    assert [b["max_tokens"] for b in shell.bodies] == caps
+
+
+def test_a_turn_that_made_no_sense_is_heard_again_once() -> None:
+    """P1: what was said stays for the next turn after an answer that made no sense; after the second such turn both are gone."""
+    shell = awake()
+    shell.fail(Fault.STOPPED)
+    for name in ("second", "third"):
+        shell.hear(40, urgent=True, name=name)
+        shell.fire("gather")
+        shell.prepare()
+        assert ("seen101" in str(shell.bodies[-1]["messages"])) == (name == "second")
+        shell.fail(Fault.STOPPED)
+    shell.prove_alive()
 
 
 def test_settings_say_what_a_request_may_have() -> None:

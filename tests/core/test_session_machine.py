@@ -22,7 +22,7 @@ SIZES = (40, 1, 200, 900, 3_000, 9_000, 36_000)
 sizes = st.sampled_from(SIZES)
 urgency = st.booleans()
 IDS = ("call_1", "call_2", "call_1", "", "odd id!", "call_3")
-TAGS = ("idle", "gather", "retry", "yield", "tools", "unheard of")
+TAGS = ("idle", "gather", "retry", "yield", "tools", "watch", "unheard of")
 FAULTS = tuple(f for f in Fault if f is not Fault.TOO_LONG)
 
 
@@ -250,4 +250,4 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = Life.TestCase
-TestLife.settings = examples(60, steps=40)
+TestLife.settings = examples(100, steps=40)

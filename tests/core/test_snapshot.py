@@ -32,7 +32,7 @@ def lived() -> Shell:
 def test_a_snapshot_holds_all_that_a_session_is() -> None:
     """C35: a new attribute cannot be forgotten."""
     session = lived().session
-    assert set(vars(session)) == {*PLAIN, *SHAPED, "settings", "count", "_effects"}
+    assert set(vars(session)) == {*PLAIN, *SHAPED, "settings", "count", "now", "_effects"}
     stored = session.snapshot()
     assert set(stored) == {*PLAIN, *SHAPED, "version", "learned_for"}
     assert Session.restore(json.loads(json.dumps(stored)), session.settings, count).snapshot() == stored
