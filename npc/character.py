@@ -24,7 +24,7 @@ from npc.hearing import Ears, Heard
 from npc.home import Home
 from npc.memory import Recollection
 from npc.persona import Persona
-from npc.senses import notice, shown
+from npc.senses import notice, shown, taken
 from npc.told import from_journal, to_journal
 from npc.tools import NOTE, RECALL
 from runtime.agent import Agent, TimedCount
@@ -39,7 +39,7 @@ from runtime.store.errors import StoreError
 from runtime.store.journal import Journal
 from world_adapter import frames
 from world_adapter.errors import WorldError
-from world_adapter.inbox import Inbox
+from world_adapter.inbox import Bounds, Inbox
 from world_adapter.world import World
 
 log = structlog.get_logger("npc")
@@ -94,7 +94,10 @@ class Character:
         self.hands = Hands(journal=journal, world=world, durable=self._durable, tell=self._tell, say=persona.speech.say_action)
         self.chronicler = Chronicler(home=home, journal=journal, ears=self.ears, page=self.page)
         self.me = persona.world.npc or persona.character.name
-        self.inbox = Inbox(addressed=lambda o: self.ears.addressed(o, self.me))
+        # Longer texts fit no window; the whole of them is in the journal.
+        self._longest = max(40_000, settings.budget.window * 6)
+        bounds = Bounds(chars=max(400_000, 3 * self._longest))
+        self.inbox = Inbox(addressed=lambda o: self.ears.addressed(o, self.me), bounds=bounds)
         self.memory = Recollection(journal, count)
         self.agent = Agent(
             settings=settings, count=count, model=model, journal=journal, host=self, clock=clock, cacheable=cacheable
@@ -147,7 +150,8 @@ class Character:
         # Heard and acknowledged, but not taken in before the end of the last life.
         after, again = self.cursor, 0
         while stored := await self.journal.events(after=after, kinds=("observation",), limit=PAGE):
-            news = [o for o in (replace(from_journal(event.data), seq=event.id) for event in stored) if not o.own]
+            told = ((from_journal(event.data), event.id) for event in stored)
+            news = [taken(o, event=number, limit=self._longest) for o, number in told if not o.own]
             self.inbox.put(news)
             after, again = stored[-1].id, again + len(news)
         if again:
@@ -182,7 +186,7 @@ class Character:
             if observation.own:
                 continue
             # From here on the number of the event is what the observation is known by.
-            news.append(replace(observation, seq=event))
+            news.append(taken(observation, event=event, limit=self._longest))
             urgent = urgent or self.ears.addressed(observation, self.me) or self._stops(observation)
         if batch:
             self.journal.watermark(self.world.url, epoch, batch[-1].seq)

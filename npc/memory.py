@@ -41,7 +41,9 @@ class Recollection:
             # Who said it is a word to find it by: people ask about what they told themselves.
             if terms := terms_of(line.text):
                 terms += [t for t in terms_of(line.speaker) if t not in terms]
-                self._journal.remember(event=event, speaker=line.speaker, text=line.text, terms=" ".join(terms))
+                # What was told to this NPC outlives what it merely overheard, and an answer outlives a question.
+                weight = (2 - _asks(line.text)) if line.addressed else 0
+                self._journal.remember(event=event, speaker=line.speaker, text=line.text, terms=" ".join(terms), weight=weight)
 
     async def matching(self, heard: Sequence[Heard], *, window: str, limit: int) -> tuple[Memory, ...]:
         """Memories that fit what was just said to this NPC, the best of each line, at most `limit`."""

@@ -6,11 +6,13 @@ Invariant: pure; the text of an observation is never changed but for what could 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from npc.hearing import Ears, Heard
 from runtime.core.events import Memory, Observation
 from runtime.core.fence import fenced
 from runtime.core.messages import Count
+from runtime.core.tokens import HEAD_SHARE, notice_of
 from world_adapter import frames
 
 #: What a compacted turn keeps of an observation: at most so many lines of talk, so long.
@@ -32,6 +34,15 @@ def shown(observation: frames.Observation, *, event: int, ears: Ears, me: str, c
         priority=observation.prio,
         gist=gist_of(lines),
     )
+
+
+def taken(observation: frames.Observation, *, event: int, limit: int) -> frames.Observation:
+    """An observation on its way to the mind: known by its event, and never longer than `limit` characters, the cut named."""
+    text = observation.text
+    if len(text) > limit:
+        head = int(limit * HEAD_SHARE)
+        text = text[:head] + notice_of(len(text) - limit, event) + text[len(text) - (limit - head) :]
+    return replace(observation, seq=event, text=text)
 
 
 def gist_of(lines: Sequence[Heard]) -> tuple[str, ...]:

@@ -75,6 +75,7 @@ class Shell:
         self.rejected: set[str] = set()
         self.last: list[str] | None = None
         self.since_call: list[fx.Effect] = []
+        self.was_reset = False
         self.answered = False
         self.calls_of_turn = 0
         self.twin: Session | None = None
@@ -116,8 +117,8 @@ class Shell:
                 kept = {id(b) for m in self.session.messages for b in m.blocks}
                 lost = [b for m in history for b in m.blocks if id(b) not in kept]
                 assert not lost, "something of the session went before it was persisted"
-                resets = [e.turn for e in self.since_call if isinstance(e, fx.PersistSession)]
-                assert resets.count(effect.turn) == 1, "two resets in a turn without a request between"
+                assert not self.was_reset, "two resets of the same history"
+                self.was_reset = True
                 self.persist = effect
             case fx.Summarise():
                 assert effect.lines
@@ -154,7 +155,7 @@ class Shell:
         now = flat(body)
         if self.last is not None and not self._edited():
             assert now[: len(self.last)] == self.last, "the prefix moved though nothing was edited"
-        self.last, self.since_call = now, []
+        self.last, self.since_call, self.was_reset = now, [], False
         self.calls_of_turn += 1
         assert self.calls_of_turn < 250, "a turn that goes on for ever"
         self._told(call)
@@ -256,6 +257,7 @@ class Shell:
         if seen:
             self.newest = seen[-1]
         begins = asked.reason in ("news", "idle")
+        self.was_reset = self.was_reset and not seen and not begins
         self.feed(
             ev.Prepared(
                 now=self.now,

@@ -242,6 +242,20 @@ def test_whoever_never_answers_does_not_hold_the_session() -> None:
     shell.prove_alive()
 
 
+def test_an_answer_of_the_wrong_kind_is_stale() -> None:
+    """P14: an operation is answered by what it asked for, and by nothing else."""
+    shell = Shell(settings_of())
+    shell.attach()
+    shell.hear(40, urgent=True)
+    failure = Failure(fault=Fault.INVALID, message="no call was made")
+    shell.feed(ev.ModelReturned(now=shell.now, op=shell.session.op, outcome=failure))
+    assert kinds(shell)[-1] == "stale"
+    shell.prepare()
+    shell.feed(ev.Prepared(now=shell.now, op=shell.session.op, fixed=shell.fixed))
+    assert kinds(shell)[-1] == "stale"
+    shell.say()
+
+
 def test_waiting_does_not_use_up_a_turns_time() -> None:
     """C9, P14: the wall clock of a turn stands still while the body walks or the model is away; steps and thinking are capped."""
     shell = awake(yield_s=600.0)
@@ -335,6 +349,60 @@ def test_a_long_outage_neither_ends_the_turn_nor_fills_the_window() -> None:
     assert shell.session.resets == 0
     shell.say()
     shell.prove_alive()
+
+
+def test_remedies_begin_anew_after_an_answer() -> None:
+    """P11: a second refusal in the same turn, with an answer between, sets the newest item aside again and does not reset at once."""
+    shell = awake()
+    for call in ("a", "b"):
+        shell.fail(Fault.REFUSED)
+        shell.prepare()
+        shell.use(call)
+        shell.finish(call)
+        shell.prepare()
+    assert kinds(shell).count("set aside") == 2
+    assert shell.session.resets == 0
+
+
+def test_a_large_result_and_news_beside_it() -> None:
+    """P9, P14: the body comes back with far too much, and someone speaks: the result is pressed, the line is whole, nothing is reset."""
+    shell = awake()
+    shell.use("walk")
+    shell.start("walk")
+    heard = shell.hear(300)
+    shell.finish("walk", 36_000)
+    shell.prepare()
+    assert "characters cut here; event" in str(shell.bodies[-1]["messages"])
+    assert heard.text in [b["text"] for b in shell.bodies[-1]["messages"][-2]["content"]]
+    assert shell.session.resets == 0
+
+
+def test_what_came_meanwhile_is_whole_where_it_fits_alone() -> None:
+    """P9: news that came while the model was away fits the window alone, but not beside the turn so far: that gives way, not the news."""
+    shell = awake()
+    shell.fail(Fault.TRANSIENT)
+    heard = shell.hear(7_600)
+    shell.fire("retry")
+    while not shell.call:
+        shell.go_on()
+    assert any(b.get("text") == heard.text for m in shell.bodies[-1]["messages"] for b in m["content"])
+
+
+# ---------------------------------------------------------------- the notebook
+def test_the_notebook_is_shown_once_and_again_when_a_rung_took_it() -> None:
+    """T8, P10: the same copy is not repeated; a changed one is; one that a cut took away stands in the very next request."""
+    shell = Shell(settings_of())
+    shell.attach()
+
+    def turn(size: int, notes: int) -> int:
+        shell.hear(size, urgent=True)
+        shell.prepare(notebook=notes)
+        shell.say()
+        return str(shell.bodies[-1]["messages"]).count("<notebook>")
+
+    assert [turn(40, 100), turn(40, 100), turn(40, 120)] == [1, 1, 2]
+    assert turn(6_000, 120) == 1
+    assert any(log.kind == "rung" for log in shell.logs)
 
 
 # ---------------------------------------------------------------- crash and restart

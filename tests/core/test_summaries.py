@@ -58,6 +58,16 @@ def test_a_summary_of_before_a_reset_is_void() -> None:
     assert shell.logs[-1].kind == "stale"
 
 
+def test_a_stale_summary_changes_nothing() -> None:
+    """P4: an answer to another operation than the one that was asked for last."""
+    shell = compacted()
+    asked, record = shell.summary, shell.session.record
+    assert asked is not None
+    shell.feed(ev.SummaryReady(now=shell.now, op=asked.op - 1, text="Something else."))
+    assert shell.session.record is record
+    assert shell.session.summary_op == asked.op
+
+
 def test_money_of_a_stale_summary_is_spent_all_the_same() -> None:
     """C9: paid is paid."""
     shell = compacted()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npc.hearing import Ears, Heard
-from npc.senses import shown
+from npc.senses import shown, taken
 from world_adapter.frames import Observation, Speaker
 
 EARS = Ears(("Corvin", "warden"))
@@ -95,3 +95,14 @@ def test_no_text_and_no_name_closes_the_fence(text: str, name: str) -> None:
     assert head.startswith('<observation event="3"')
     assert head.endswith(">")
     assert head.count("<") == 1
+
+
+def test_a_text_that_fits_no_window_is_cut_by_name_and_never_skipped() -> None:
+    """P9: a million spaces between two words keep both words, and say where the whole of it is."""
+    huge = taken(observation("first" + " " * 1_000_000 + "last"), event=12, limit=40_000)
+    assert huge.seq == 12
+    assert huge.text.startswith("first")
+    assert huge.text.endswith("last")
+    assert "event 12 has all of it" in huge.text
+    assert len(huge.text) < 40_200
+    assert taken(observation("short"), event=13, limit=40_000).text == "short"
