@@ -75,6 +75,7 @@ class Shell:
         self.rejected: set[str] = set()
         self.last: list[str] | None = None
         self.since_call: list[fx.Effect] = []
+        self.turn = 0
         self.was_reset = False
         self.answered = False
         self.calls_of_turn = 0
@@ -252,11 +253,11 @@ class Shell:
         seen: tuple[ev.Observation, ...] = ()
         if asked.drain:
             seen, self.inbox = tuple(self.inbox), []
-        if asked.reason in ("news", "idle"):
+        begins, self.turn = asked.turn != self.turn, asked.turn
+        if begins:
             self.newest, self.aside, self.calls_of_turn = None, False, 0
         if seen:
             self.newest = seen[-1]
-        begins = asked.reason in ("news", "idle")
         self.was_reset = self.was_reset and not seen and not begins
         self.feed(
             ev.Prepared(
@@ -355,7 +356,7 @@ class Shell:
     def forget(self) -> None:
         """Everything that a process had under way is gone."""
         self.asked = self.call = self.persist = self.summary = None
-        self.tools, self.timers, self.twin, self.stirs, self.answered = {}, {}, None, 0, False
+        self.tools, self.timers, self.twin, self.stirs, self.answered, self.turn = {}, {}, None, 0, False, 0
 
     def crash(self) -> None:
         """The process dies; another one takes up what was stored last."""

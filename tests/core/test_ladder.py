@@ -101,7 +101,8 @@ def test_recall_is_shed_for_the_hard_limit_only() -> None:
     """P6: what the turn was given to think with stays, as long as it fits at all, even where the low mark is out of reach."""
     recalled = text_block(Kind.RECALLED, "you once met Bob", count)
     now = Message("user", (recalled, observed(4_000, 1)), 2)
-    parts = parts_of([*built_turn(1), now], turn=2)
+    old = Message("user", (observed(2_000, 1),), 1)
+    parts = parts_of([old, *built_turn(1)[1:], now], turn=2)
     room = Room(limit=parts.tokens - 20, high=500, low=10, record=80)
     assert recalled in descend(parts, room, opening=True).parts.messages[-1].blocks
     less = Room(limit=now.tokens - 2, high=500, low=10, record=80)
