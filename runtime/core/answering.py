@@ -174,7 +174,7 @@ def _rejected_size(session: Session, now: float, failure: Failure) -> None:
     if session.too_long > 2 and not session.bare:
         must_reset(session, "the provider says that it is too long, however it is cut")
     elif session.too_long > 3:
-        resting.abandon(session, now, "too long, however small", forget=True)
+        resting.abandon(session, now, "too long, however small", forget=True, carry=True)
     else:
         session.ask("again", drain=False)
 

@@ -17,7 +17,7 @@ from .calibration import START
 from .fence import fenced
 from .layout import request
 from .messages import Kind, Message, total
-from .opening import EACH, notebook_block, opening
+from .opening import EACH, NOTE, notebook_block, opening
 from .pending import close_calls
 from .repair import mended, problems
 from .turns import Cause, Owed
@@ -67,7 +67,7 @@ def _take_in(session: Session, event: ev.Prepared, room: Room) -> bool:
     if begun:
         # What comes on top of the turn so far leaves that in place, unless the newest would have to be cut for it.
         left = room.limit - _of_turn(session)
-        newest = event.observations[-1].tokens + 2 * EACH if event.observations else 0
+        newest = event.observations[-1].tokens + 2 * EACH + NOTE if event.observations else 0
         limit = left if newest <= left else room.limit
     tail = "" if begun or session.settings.shape.tail_as_system else event.tail
     blocks = opening(

@@ -46,7 +46,7 @@ def fit(session: Session, now: float, *, opening: bool) -> bool:
     elif result.parts is not parts:
         session.edit(result.parts.messages, result.parts.record, result.parts.record_block)
     if session.refused and session.tokens >= session.refused:
-        resting.abandon(session, now, "too long, however small", forget=True)
+        resting.abandon(session, now, "too long, however small", forget=True, carry=True)
         return False
     return True
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from . import effects as fx
 from . import summaries, waking
-from .messages import total
+from .messages import Kind, total
+from .pending import KEPT
 from .record import Record
 from .turns import Cause
 
@@ -94,14 +95,18 @@ def backoff(session: Session, times: int) -> float:
     return min(session.settings.outage_max_s, session.settings.outage_s * 2.0 ** min(10, times - 1))
 
 
-def abandon(session: Session, now: float, why: str, *, forget: bool = False) -> None:
+def abandon(session: Session, now: float, why: str, *, forget: bool = False, carry: bool = False) -> None:
     """Let the turn go, and begin the next one a little later.
 
     What the turn was told stays once, to be read with the next news. If that fails too, the turns that failed leave the history; if they do
-    not seem to be the cause, all of it does, as it does at once where the provider rejected the history itself (`forget`).
+    not seem to be the cause, all of it does, as it does at once where the provider rejected the history itself (`forget`). Where it was
+    only the size that was rejected, what the turn was told is carried over all the same (`carry`): it may never have been sent.
     """
     session.failed_turns += 1
     if forget or session.failed_turns > 3:
+        if carry and session.failed_turns == 1:
+            turn = [b for m in session.messages for b in m.blocks if m.turn == session.turn and b.event]
+            session.late = (*session.late, *(b for b in turn if b.kind in (Kind.OBSERVATION, Kind.OUTCOME)))[-KEPT:]
         session.edit((), Record(), None)
     elif session.failed_turns > 1:
         session.edit(tuple(m for m in session.messages if m.turn <= session.turn - session.failed_turns))

@@ -95,7 +95,7 @@ class Session:
         self.pending: dict[str, Pending] = {}
         self.tools_op = 0  # the operation of the calls in `pending`
         self.under_way: dict[str, tuple[str, int]] = {}  # calls that were closed before they ended: their tool, their operation
-        self.late: tuple[Block, ...] = ()  # how such calls ended, to be told
+        self.late: tuple[Block, ...] = ()  # to be told with the next news: how such calls ended, what a turn that failed was told
         # news
         self.stirred = self.stirred_urgent = self.drained = 0
         self.gather_at = 0.0  # when a timer will start the next turn; 0: none

@@ -272,7 +272,7 @@ class Shell:
                 through=self.stirs if asked.drain else 0,
             )
         )
-        if begins and seen and self.call is not None:
+        if seen and self.call is not None:
             self._whole_where_it_fits(seen[-1])
 
     def _whole_where_it_fits(self, newest: ev.Observation) -> None:

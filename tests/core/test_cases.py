@@ -326,8 +326,9 @@ def test_the_smallest_request_is_not_sent_twice() -> None:
         assert 1 <= len(shell.rejected) <= 4
         sizes = [len(str(b["messages"])) for b in shell.bodies]
         assert sizes == sorted(sizes, reverse=True) or size == 1
-        shell.fire("idle")
+        shell.fire("gather")
         shell.prepare()
         assert "[turn 1 failed: too long, however small]" in str(shell.bodies[-1]["messages"])
+        assert "event 101 has all" in str(shell.bodies[-1]["messages"]) or 'event="101"' in str(shell.bodies[-1]["messages"])
         shell.say()
         shell.prove_alive()
