@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
+from diaries.calendar import world_day
 from diaries.errors import DiaryError
 from diaries.text import clean_line, clean_text, markdown_line, markdown_text
 
@@ -37,8 +38,9 @@ class Entry:
     """What one NPC wrote at one time.
 
     `id` is empty until a book has given one. `at` is unix seconds, `world_time` the world's own words for its time, `events` the first and
-    last event of the log that the entry covers, `epoch` the world's save that it belongs to. Raises `DiaryError` for values that no entry
-    can have (no text, a time outside the calendar, a range of events that runs backwards).
+    last event of the log that the entry covers, `epoch` the world's save that it belongs to. `undone` says why what the entry tells did not
+    happen after all (the world was set back to an older save); it is empty for an entry that stands. Raises `DiaryError` for values that
+    no entry can have (no text, a time outside the calendar, a range of events that runs backwards).
     """
 
     at: float
@@ -50,6 +52,7 @@ class Entry:
     tags: tuple[str, ...] = ()
     events: tuple[int, int] | None = None
     epoch: str = ""
+    undone: str = ""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.at) and 0 <= self.at <= MAX_AT):
@@ -66,6 +69,7 @@ class Entry:
             "place": clean_line(self.place, MAX_LINE),
             "tags": _tags(self.tags),
             "epoch": clean_line(self.epoch, MAX_LINE),
+            "undone": clean_line(self.undone, MAX_LINE),
         }
         if not cleaned["text"]:
             raise DiaryError("an entry needs a text")
@@ -74,13 +78,18 @@ class Entry:
 
     @property
     def day(self) -> str:
-        """The real day in UTC, as `2031-05-07`: the same instant belongs to the same page wherever it is read."""
+        """The real day in UTC, as `2031-05-07`: the same instant has the same day wherever it is read."""
         return f"{datetime.fromtimestamp(self.at, UTC):%Y-%m-%d}"
 
     @property
     def clock(self) -> str:
         """The real time of day in UTC, as `14:03:12`."""
         return f"{datetime.fromtimestamp(self.at, UTC):%H:%M:%S}"
+
+    @property
+    def page(self) -> str:
+        """The page of the book that the entry stands on: the world's day where its time names one (`day 13`), else the real day."""
+        return world_day(self.world_time) or self.day
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field, always in the same order."""
@@ -94,6 +103,7 @@ class Entry:
             "text": self.text,
             "events": list(self.events) if self.events else None,
             "epoch": self.epoch,
+            "undone": self.undone,
         }
 
     @classmethod
@@ -104,7 +114,7 @@ class Entry:
         at, events = data.get("at"), data.get("events")
         if isinstance(at, bool) or not isinstance(at, (int, float)) or not 0 <= at <= MAX_AT:
             raise DiaryError("'at' must be unix seconds")
-        texts = {name: data.get(name, "") for name in ("id", "text", "author", "world_time", "place", "epoch")}
+        texts = {name: data.get(name, "") for name in ("id", "text", "author", "world_time", "place", "epoch", "undone")}
         for name, value in texts.items():
             if not isinstance(value, str):
                 raise DiaryError(f"'{name}' must be a text")
@@ -120,13 +130,16 @@ class Entry:
 
     def to_markdown(self) -> str:
         """The entry as a section of its day's page; whatever its words are, they render as words."""
-        heading = " · ".join(part for part in (self.clock, markdown_line(self.place), markdown_line(self.world_time)) if part)
+        real = f"{self.day} {self.clock}" if self.page != self.day else self.clock
+        heading = " · ".join(part for part in (markdown_line(self.world_time), markdown_line(self.place), real) if part)
         facts = [f"`{_code(self.id)}`"] if self.id else []
         facts += [f"written by the {self.author}", *(markdown_line(tag) for tag in self.tags)]
         if self.events:
             facts.append(f"events {self.events[0]} to {self.events[1]}")
         if self.epoch:
             facts.append(f"epoch {markdown_line(self.epoch)}")
+        if self.undone:
+            facts.append(f"undone: {markdown_line(self.undone)}")
         return f"## {heading}\n\n{' · '.join(facts)}\n\n{markdown_text(self.text)}\n"
 
 

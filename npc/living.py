@@ -76,7 +76,7 @@ async def live(url: str, who: Persona, home_path: Path | None, *, insecure: bool
         try:
 
             def aside(frame: Gate | Rollback | ActProgress) -> None:
-                character.aside(frame)
+                character.attachment.aside(frame)
 
             world = world_of(url, who, insecure=insecure, aside=aside)
             journal = await Journal.open(home.database_path, clock=time.time)
@@ -168,7 +168,7 @@ def world_of(url: str, who: Persona, *, insecure: bool, aside: Aside | None = No
 
 def _adapter(url: str, scheme: str, name: str, who: Persona, *, insecure: bool, aside: Aside | None) -> World:
     if scheme in ("ws", "wss"):
-        return WebsocketWorld(url, npc=name, token=secret("NPC_WORLD_TOKEN"), allow_plain=insecure, on_aside=aside)
+        return WebsocketWorld(url, npc=name, token=secret("NPC_WORLD_TOKEN"), allow_insecure=insecure, on_aside=aside)
     if scheme in ("evennia+ws", "evennia+wss"):
         user, password = os.environ.get("NPC_EVENNIA_USER"), secret("NPC_EVENNIA_PASSWORD")
         if not user or not password:

@@ -67,7 +67,7 @@ class WebsocketWorld:
         npc: the NPC's id in the world.
         token: sent as `Authorization: Bearer`; None for a world on loopback that asks for none.
         subprotocols: the codecs to offer, in order of preference; give one to force it.
-        allow_plain: let ws:// leave this machine, where everyone on the way can read and change it.
+        allow_insecure: let ws:// leave this machine, where everyone on the way can read and change it.
         attach_within_s: give up with WorldUnreachable if no attach succeeded within so many seconds of `run`; None tries for ever. Once
             attached, it tries for ever in any case.
         agent: name/version told to the world.
@@ -86,14 +86,14 @@ class WebsocketWorld:
         npc: str,
         token: str | None = None,
         subprotocols: Sequence[str] = tuple(CODECS),
-        allow_plain: bool = False,
+        allow_insecure: bool = False,
         attach_within_s: float | None = 10.0,
         agent: str = AGENT,
         ssl: tls.SSLContext | None = None,
         on_aside: Callable[[Gate | Rollback | ActProgress], None] | None = None,
         patience: Patience | None = None,
     ) -> None:
-        self.url, loopback = _checked(url, allow_plain=allow_plain)
+        self.url, loopback = _checked(url, allow_insecure=allow_insecure)
         self._agent = agent
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._subprotocols = [CODECS[name].subprotocol for name in subprotocols]
@@ -368,7 +368,8 @@ class WebsocketWorld:
             case Attached():
                 _log.info("world attached", url=self.url, npc=event.npc, world=event.world, epoch=event.epoch, lost=event.lost)
                 sink.attached(
-                    npc=event.npc, world=event.world, epoch=event.epoch, resumed=event.resumed, lost=event.lost, limits=event.limits,
+                    npc=event.npc, world=event.world, epoch=event.epoch, session=event.session, resumed=event.resumed, lost=event.lost,
+                    limits=event.limits,
                 )
             case Detached():
                 _log.warning("world detached", url=self.url, why=event.why)
@@ -417,7 +418,7 @@ async def _leave(ws: ClientConnection) -> None:
         ws.transport.abort()
 
 
-def _checked(url: str, *, allow_plain: bool) -> tuple[str, bool]:
+def _checked(url: str, *, allow_insecure: bool) -> tuple[str, bool]:
     """The URL as it will be used and shown, and whether it stays on this machine.
 
     Raises:
@@ -436,7 +437,7 @@ def _checked(url: str, *, allow_plain: bool) -> tuple[str, bool]:
             "a token belongs in the environment or in a file.",
         )
     loopback = _is_loopback(host)
-    if parts.scheme == "ws" and not loopback and not allow_plain:
+    if parts.scheme == "ws" and not loopback and not allow_insecure:
         raise WorldRefused(f"ws://{host} would send the token and every word in the clear: use wss://, or allow plain ws:// explicitly.")
     return url, loopback
 

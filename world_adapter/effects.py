@@ -32,6 +32,7 @@ class Attached:
     npc: str
     world: str
     epoch: str
+    session: str
     resumed: bool
     lost: int
     limits: Limits

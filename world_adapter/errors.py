@@ -39,3 +39,7 @@ class FrameTooLarge(WorldError):  # noqa: N818 - reads as what happened, as in t
         super().__init__(f"frame of {size} bytes exceeds the peer's limit of {limit}")
         self.size = size
         self.limit = limit
+
+
+class WorldStoreError(WorldError):
+    """What a world keeps over restarts cannot be read or written."""

@@ -312,7 +312,7 @@ class _Outbox:
                 case _Attached():
                     self._at, self._seq = item, 0
                     limits = Limits(say_chars=LINE_CHARS, acts_per_s=ACTS_PER_S)
-                    sink.attached(npc=item.npc, world=item.world, epoch=item.epoch, resumed=False, lost=0, limits=limits)
+                    sink.attached(npc=item.npc, world=item.world, epoch=item.epoch, session="", resumed=False, lost=0, limits=limits)
                     sink.actions_changed(ACTIONS)
                 case ActResult():
                     sink.finished(item)

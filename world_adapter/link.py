@@ -376,8 +376,8 @@ class AgentLink:
         self._deferred = False
         self._effects.append(
             Attached(
-                npc=welcome.npc, world=self._world, epoch=self._epoch, resumed=welcome.resumed, lost=welcome.lost + given_up,
-                limits=c.hello.limits,
+                npc=welcome.npc, world=self._world, epoch=self._epoch, session=welcome.session, resumed=welcome.resumed,
+                lost=welcome.lost + given_up, limits=c.hello.limits,
             ),
         )
         if self._resume is not None and self._resume.seq > c.resumed_at:

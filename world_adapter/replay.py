@@ -1,7 +1,7 @@
 """What a world keeps for one NPC so that nothing is lost between its words and the agent's disk.
 
 Invariant: numbers rise by one from 1 under one epoch; what is not acknowledged is kept, at least the newest `keep`, and what had to go is
-counted as lost at the next `begin`.
+counted as lost at the next `begin`. Whether it is kept over restarts as well is `keeping`'s business.
 """
 
 from __future__ import annotations
@@ -42,6 +42,22 @@ class Replay:
         # A tenth of slack, so that dropping the oldest is one cut in many additions.
         if len(self._kept) > self._keep + self._keep // 10:
             self._drop(len(self._kept) - self._keep)
+
+    def restore(self, *, newest: int, acked: int, kept: Sequence[Observation]) -> None:
+        """Goes on with what an earlier process stored; `kept` ends with `newest` and has no gap."""
+        self.newest = newest
+        self.acked = min(acked, newest)
+        self._kept = list(kept)
+        self._base = newest + 1 - len(self._kept)
+
+    @property
+    def first(self) -> int:
+        """The oldest number that is kept, or would be."""
+        return self._base
+
+    def since(self, seq: int) -> Sequence[Observation]:
+        """All that is kept of what came after `seq`."""
+        return self._kept[max(seq + 1 - self._base, 0) :]
 
     def ack(self, seq: int) -> None:
         """Everything up to `seq` is safe; numbers that were never given are ignored."""

@@ -30,8 +30,12 @@ class Sink(Protocol):
     def actions_changed(self, actions: Sequence[ActionSpec]) -> None:
         """The world's whole list of actions, in the world's order; may be empty."""
 
-    def attached(self, *, npc: str, world: str, epoch: str, resumed: bool, lost: int, limits: Limits) -> None:
-        """The link is up. `npc` is this NPC's own id in the world, `lost` how many observations the world could not keep for us."""
+    def attached(self, *, npc: str, world: str, epoch: str, session: str, resumed: bool, lost: int, limits: Limits) -> None:
+        """The link is up.
+
+        `npc` is this NPC's own id in the world, `session` the world's name for this attachment ("" where it has none), which a later life
+        gives back in its `Resume`, `lost` how many observations the world could not keep for us.
+        """
 
     def detached(self, *, why: str) -> None:
         """The link is down; `why` is one plain sentence. The world keeps trying unless `run` ends."""

@@ -90,7 +90,7 @@ class SmallWorld:
     def attach(self) -> None:
         """The link comes up."""
         self._there = True
-        self.here.attached(npc="Oda", world="mill", epoch="e1", resumed=bool(self.resume), lost=0, limits=Limits())
+        self.here.attached(npc="Oda", world="mill", epoch="e1", session="s1", resumed=bool(self.resume), lost=0, limits=Limits())
         self.here.actions_changed((SAY, WALK))
         self._changes.tell()
 

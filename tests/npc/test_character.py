@@ -254,7 +254,7 @@ async def test_stopped_between_draining_and_thinking_it_is_told_again_in_the_nex
             telling = asyncio.create_task(life.world.tell("Oda, remember the seventh lantern of the tower"))
             await life.until(lambda: len(life.saw("wake")) == 2)
             async with asyncio.timeout(5):
-                while len(life.character.inbox):  # noqa: ASYNC110 - draining tells nobody
+                while len(life.character.news.inbox):  # noqa: ASYNC110 - draining tells nobody
                     await asyncio.sleep(0)
             life.character.stop()
             other.execute("ROLLBACK")
@@ -265,7 +265,7 @@ async def test_stopped_between_draining_and_thinking_it_is_told_again_in_the_nex
         async with house.life() as life:
             await life.until(lambda: life.world.said)
             assert life.world.resume is not None
-            assert (life.world.resume.world, life.world.resume.seq) == ("mill", 2)
+            assert (life.world.resume.world, life.world.resume.session, life.world.resume.seq) == ("mill", "s1", 2)
         assert "seventh lantern" in house.requests()[2].news
         assert (await books(house.home)) == {"received": 2, "delivered": 2, "merged": 0, "omitted": 0, "waiting": 0, "lost": 0, "own": 0}
 
@@ -376,7 +376,7 @@ async def test_a_rollback_is_told_as_news(tmp_path: Path) -> None:
     """D4, W3: the NPC hears that the past was undone, and it is logged."""
     async with oda(tmp_path) as house:
         async with house.life() as life:
-            life.character.aside(Rollback(epoch="e2", since="day 3"))
+            life.character.attachment.aside(Rollback(epoch="e2", since="day 3"))
             await life.until(lambda: life.saw("turn"))
         assert "after day 3 is undone" in house.requests()[0].news
         assert len(await stored(house.home, "rollback")) == 1

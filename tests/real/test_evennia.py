@@ -32,7 +32,7 @@ class Listener:
     def actions_changed(self, actions: Sequence[ActionSpec]) -> None:
         pass
 
-    def attached(self, *, npc: str, world: str, epoch: str, resumed: bool, lost: int, limits: Limits) -> None:
+    def attached(self, *, npc: str, world: str, epoch: str, session: str, resumed: bool, lost: int, limits: Limits) -> None:
         self.attachments.append({"npc": npc, "world": world, "epoch": epoch})
         self._news.set()
 

@@ -75,8 +75,10 @@ class RecordingSink(Waiter):
         self.actions.append([action.name for action in actions])
         self.change()
 
-    def attached(self, *, npc: str, world: str, epoch: str, resumed: bool, lost: int, limits: Limits) -> None:
-        self.attaches.append({"npc": npc, "world": world, "epoch": epoch, "resumed": resumed, "lost": lost, "limits": limits})
+    def attached(self, *, npc: str, world: str, epoch: str, session: str, resumed: bool, lost: int, limits: Limits) -> None:
+        self.attaches.append(
+            {"npc": npc, "world": world, "epoch": epoch, "session": session, "resumed": resumed, "lost": lost, "limits": limits},
+        )
         self.change()
 
     def detached(self, *, why: str) -> None:

@@ -73,8 +73,11 @@ async def test_an_npc_lives_in_a_world(subprotocol: str) -> None:
         async with running(world, sink):
             await sink.until(lambda: sink.items)
             assert sink.attaches == [
-                {"npc": "mira", "world": "village", "epoch": server.epoch, "resumed": False, "lost": 0, "limits": limits},
-            ]
+                {
+                    "npc": "mira", "world": "village", "epoch": server.epoch, "session": f"{server.epoch}/mira", "resumed": False,
+                    "lost": 0, "limits": limits,
+                },
+            ]  # fmt: skip
             bob = Speaker(id="p1", name="Bob", kind="player")
             server.observe("mira", "Hello 👋\x00", kind="speech", speaker=bob, to="mira", data={"x": [1, 2.5]}, key="k", prio=8, wt="noon")
             await server.until_acked("mira")
@@ -148,6 +151,7 @@ async def test_a_new_life_goes_on_where_the_last_one_stopped() -> None:
             resume = world.resume
         assert resume is not None
         assert (resume.world, resume.epoch, resume.seq) == ("village", server.epoch, 5)
+        assert resume.session == first.attaches[0]["session"] != ""
         server.observe("mira", "while you slept")
         second = RecordingSink()
         async with running(client(port), second, Resume(session="", epoch=server.epoch, seq=5, world="village")):
@@ -298,7 +302,7 @@ def test_an_address_that_would_leak_or_cannot_work_is_refused(url: str) -> None:
 
 def test_plain_text_off_this_machine_needs_a_word() -> None:
     """C18: the override is explicit."""
-    assert WebsocketWorld("ws://example.org:80", npc="mira", allow_plain=True).url == "ws://example.org:80"
+    assert WebsocketWorld("ws://example.org:80", npc="mira", allow_insecure=True).url == "ws://example.org:80"
     assert WebsocketWorld("wss://example.org", npc="mira").url == "wss://example.org"
     assert WebsocketWorld("ws://localhost:1/x", npc="mira").url == "ws://localhost:1/x"
 

@@ -51,8 +51,10 @@ class Listener:
     def actions_changed(self, actions: Sequence[ActionSpec]) -> None:
         self.actions = actions
 
-    def attached(self, *, npc: str, world: str, epoch: str, resumed: bool, lost: int, limits: Limits) -> None:
-        self.attachments.append({"npc": npc, "world": world, "epoch": epoch, "resumed": resumed, "lost": lost, "limits": limits})
+    def attached(self, *, npc: str, world: str, epoch: str, session: str, resumed: bool, lost: int, limits: Limits) -> None:
+        self.attachments.append(
+            {"npc": npc, "world": world, "epoch": epoch, "session": session, "resumed": resumed, "lost": lost, "limits": limits}
+        )
         self._soon()
 
     def detached(self, *, why: str) -> None:
