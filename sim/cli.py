@@ -11,7 +11,6 @@ import json
 import logging
 import signal
 from collections.abc import Coroutine
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from sim import product
+from sim import bench, product
 from sim.brains import FloodBrain, VillagerBrain
 from sim.faults import PRESETS, plan
 from sim.messages_api import Brain, MessagesAPI, Record
@@ -30,7 +29,8 @@ from sim.stage import VillageStage
 from sim.world import Told, Village
 from world_adapter.server import Request
 
-app = typer.Typer(no_args_is_help=True, help="The proving ground: a game world, a model stand-in, floods.")
+app = typer.Typer(no_args_is_help=True, help="The proving ground: a game world, a model stand-in, floods, measurements.")
+app.add_typer(bench.app, name="bench")
 
 
 #: Columns of a report that goes to a file or a pipeline's log.
@@ -176,35 +176,6 @@ async def _until_stopped(announcement: str) -> None:
     if announcement:
         typer.echo(announcement)
     await stopped.wait()
-
-
-@app.command()
-def bench(
-    marks: Annotated[bool, typer.Option("--marks", help="What the ladder's marks cost, over a grid of them.")] = True,
-    turns: Annotated[int, typer.Option(min=50, help="Turns of each point of the grid.")] = 400,
-    windows: Annotated[str, typer.Option(help="Windows in tokens, with commas between.")] = "10000,32000",
-    high: Annotated[str, typer.Option(help="High marks.")] = "0.4,0.5,0.6,0.75,0.9",
-    low: Annotated[str, typer.Option(help="Low marks.")] = "0.06,0.1,0.2",
-    seed: Annotated[int, typer.Option(help="Another seed is another life.")] = 7,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
-) -> None:
-    """Measure the context policy alone, in this process: dollars per 1,000 turns over a grid of marks.
-
-    Example: npc sim bench --marks --windows 10000 --turns 400
-    """
-    from sim.marks import measure, table  # noqa: PLC0415 (it needs the runtime, which no other command here does)
-
-    grid = [(int(w), float(h), float(lo)) for w in windows.split(",") for h in high.split(",") for lo in low.split(",")]
-    rows = []
-    with Progress(TextColumn("marks"), BarColumn(), MofNCompleteColumn(), console=Console(stderr=True)) as progress:
-        task = progress.add_task("marks", total=len(grid))
-        for window, upper, lower in grid:
-            rows.append(measure(window=window, high=upper, low=lower, turns=turns, seed=seed))
-            progress.advance(task)
-    if as_json:
-        typer.echo(json.dumps({"marks": marks, "turns": turns, "seed": seed, "rows": [asdict(r) for r in rows]}))
-    else:
-        typer.echo(table(rows))
 
 
 def _serve(work: Coroutine[Any, Any, None]) -> None:
