@@ -31,6 +31,7 @@ TRUTH = "entries.jsonl"
 #: The name of the file that says which entries are undone: `{"entry": "20310507-3", "why": "...", "at": 1936000000.0}`, one a line.
 UNDONE = "undone.jsonl"
 
+_LONGEST = 1 << 20  # bytes: the longest entry has a tenth of that; what is longer is no entry and must not fill the memory
 _EDGE = 128  # bytes that are compared to tell growth from change
 _SET_BACK = "the world was set back to an earlier state"
 _PAGE_HEAD = "# Diary of {day}\n\nReal times are UTC. This page is made from `" + TRUTH + "`; what is changed here is lost.\n"
@@ -315,8 +316,12 @@ class _Lines:
 
     def of(self, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         # `readline` and not iteration, which would make `tell` say nothing.
-        while line := file.readline():
+        while line := file.readline(_LONGEST):
             self.last += 1
+            if len(line) == _LONGEST:
+                while len(rest := file.readline(_LONGEST)) == _LONGEST:
+                    pass
+                line = line[:-1] + rest[-1:]  # no JSON any more, with the end that it has
             if not line.isspace():
                 yield self.last, line
 

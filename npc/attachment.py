@@ -1,30 +1,49 @@
 """The NPC's side of the seam to its world: what comes in is stored, then known.
 
 Invariants: an observation is in the journal before it is acknowledged to the world; one that is addressed to the NPC, or that stops its
-body, stirs the mind at once; what a world says besides is logged and never obeyed by itself.
+body or that the persona declares to wake it while its body acts, stirs the mind at once; a keyed state of low priority stirs it never, and
+is read with the next turn; what a world says besides is logged and never obeyed by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 
+from npc.arrival import KINDS, of_another
+from npc.chronicler import Chronicler
+from npc.company import Taken
+from npc.crowd import MANY, Allowance, look
 from npc.durable import Durable
-from npc.hands import Hands, Tell, news_of, result_of
+from npc.gates import Gates
+from npc.hands import Hands, Sent, Tell, news_of
 from npc.hearing import Ears
 from npc.memory import Recollection
 from npc.news import News
 from npc.told import to_journal
+from npc.wake import Wakes
 from runtime.agent import Agent
 from runtime.core import events as ev
+from runtime.host import Result
 from runtime.store.journal import Journal
 from world_adapter import frames
+from world_adapter.runs import Run
 from world_adapter.world import World
 
-#: What wakes a mind whose body acts, besides being spoken to.
-STOPPING = frozenset({"blocked", "hurt"})
 #: How long a slow world is waited for to say what can be done, in seconds.
 FIRST_ACTIONS_S = 2.0
+#: Of many observations at once: how many are shown to whoever watches, how many of the newest may tell where the body is, and after how
+#: many seconds of remembering the others on the loop have their turn.
+SHOWN = 16
+PLACES = 8
+#: A state (keyed, for nobody in particular) of this priority or less starts no turn by itself.
+QUIET_PRIO = 2
+REST_AFTER_S = 0.005
+#: Of a batch that takes longer than this the mind is told before its end, in seconds.
+LATE_S = 0.25
 
 
 class Attachment:
@@ -38,21 +57,27 @@ class Attachment:
         durable: Durable,
         ears: Ears,
         memory: Recollection,
+        chronicler: Chronicler,
         hands: Hands,
+        gates: Gates,
         agent: Agent,
         news: News,
         tell: Tell,
         clock: Callable[[], float],
         me: str,
+        wakes: Wakes,
     ) -> None:
-        self._world, self._journal, self._durable, self._ears = world, journal, durable, ears
+        self._wakes = wakes
+        self._world, self._journal, self._durable, self._ears, self._gates = world, journal, durable, ears, gates
         self._memory, self._hands, self._tell, self._clock = memory, hands, tell, clock
+        self._chronicler = chronicler
         self.agent, self.news = agent, news
         self.me = me
         self.epoch = ""
         self.world_time = ""
         self.place = ""
         self._acts_known = asyncio.Event()
+        self._allowance = Allowance(clock)
 
     async def resume(self) -> frames.Resume | None:
         """How far this NPC has heard this world, None if it never did."""
@@ -79,31 +104,138 @@ class Attachment:
         The mind need not wait for the disk: its checkpoint, and the intent of whatever it does about this, are stored after this or not at
         all. And nothing of a later number may be taken in before this, for the cursor would pass over it.
         """
-        urgent = False
+        if isinstance(batch, Run) and len(batch) >= MANY:
+            await self._crowd(batch, epoch)
+            return
+        why = ""
+        acts = self.agent.body_acts
         news: list[tuple[frames.Observation, int]] = []
-        for observation in batch:
+        loud = False
+        begun = rested = time.perf_counter()
+        for told in batch:
+            if time.perf_counter() - rested > REST_AFTER_S:
+                # Others may now drain, and pass the cursor over all that has an event: so that is put first.
+                self._journal.watermark(self._world.url, epoch, told.seq - 1)
+                self.news.put(news)
+                news.clear()
+                if loud and rested - begun > LATE_S:
+                    self.agent.stir(urgent=bool(why), why=why)
+                    loud, why = False, ""
+                await asyncio.sleep(0)
+                rested = time.perf_counter()
+            heard = self._hands.company.take(told, self.me)
+            observation = heard.observation
             event = self._journal.append("observation", to_journal(observation), turn=self.agent.session.turn)
+            self._chronicler.noticed(event, world_time=observation.wt or "", place=self.place)
             if observation.wt:
                 self.world_time = observation.wt
-            if observation.kind in ("scene", "moved"):
-                self.place = _place(observation) or self.place
-            self._memory.keep(self._ears.heard(observation, self.me), event)
+            self._placed(observation)
+            self._memory.keep(heard.lines, event, shown=observation)
+            self._tell("heard", kind=observation.kind, text=observation.text, speaker=_name_of(observation), own=observation.own)
+            if heard.why:
+                self._guarded(heard, event)
             if observation.own:
                 continue
             news.append((observation, event))
-            urgent = urgent or self._ears.addressed(observation, self.me) or self._stops(observation)
+            if heard.wait_s == 0:
+                urgent = self._urgent(observation, acts=acts)
+                loud, why = loud or bool(urgent) or not _quiet(observation), urgent or why
         if batch:
             self._journal.watermark(self._world.url, epoch, batch[-1].seq)
         self.news.put(news)
-        for observation in batch:
-            self._tell("heard", kind=observation.kind, text=observation.text, speaker=_name_of(observation), own=observation.own)
-        if news:
-            self.agent.stir(urgent=urgent)
+        if loud:
+            self.agent.stir(urgent=bool(why), why=why)
+        self._dated()
         await self._durable()
 
-    def _stops(self, observation: frames.Observation) -> bool:
-        """Whether it concerns the body that is under way just now, so that the mind must not wait for the end of that."""
-        return observation.kind in STOPPING and observation.to in (None, self.me) and bool(self.agent.session.waiting_calls)
+    async def _crowd(self, run: Run, epoch: str) -> None:
+        """The same for many at once: most of them are stored and wait without becoming observations, see `npc.crowd`."""
+        acts, me, turn = self.agent.body_acts, self.me, self.agent.session.turn
+        seen = look(run, ears=self._ears, me=me, waking=self._wakes.may if acts else None, allowance=self._allowance)
+        taken: list[tuple[int, Taken]] = []
+        rested = time.perf_counter()
+        for n in seen.close:
+            taken.append((n, self._hands.company.take(run.at(n), me)))
+            if time.perf_counter() - rested > REST_AFTER_S:
+                await asyncio.sleep(0)  # nothing of this run is anywhere yet
+                rested = time.perf_counter()
+        if echoes := [n for n, heard in taken if heard.observation.own]:
+            run, own = run.owned(echoes), seen.own.union(echoes)
+            addressed = seen.addressed.difference(echoes)
+        else:
+            own, addressed = seen.own, seen.addressed
+        first = self._journal.append_run("observation", run.parts(), turn=turn)
+        self._journal.watermark(self._world.url, epoch, run.rows[-1].seq)
+        times = [row.wt for row in run.rows if row.wt]
+        self.world_time = times[-1] if times else self.world_time
+        self._chronicler.noticed(first + len(run) - 1, world_time=times[-1] if times else "", place=self.place)
+        places = (run.at(n) for n in range(len(run) - 1, -1, -1) if run.rows[n].data and run.rows[n].kind in KINDS)
+        for observation in [*islice((o for o in places if not of_another(o, me)), PLACES)][::-1]:
+            self._placed(observation)
+        silent = own.union([n for n, heard in taken if heard.wait_s != 0])
+        silent.update([n for n, row in enumerate(run.rows) if row.key is not None and row.prio <= QUIET_PRIO and n not in addressed])
+        loud, why = len(run) > len(silent), ""
+        for n, heard in taken:
+            if heard.why:
+                self._guarded(heard, first + n)
+            if heard.wait_s == 0 and n not in own:
+                why = self._urgent(heard.observation, acts=acts) or why
+        self.news.put_run(run, first=first, addressed=addressed, besides=own)
+        self._tell_crowd(run, addressed)
+        if loud or why:
+            self.agent.stir(urgent=bool(why), why=why)
+        # Behind the news, and with pauses: lines that are remembered take longer than all the rest.
+        rested = time.perf_counter()
+        for n, heard in taken:
+            self._memory.keep(heard.lines, first + n, shown=heard.observation)
+            if time.perf_counter() - rested > REST_AFTER_S:
+                await asyncio.sleep(0)
+                rested = time.perf_counter()
+        self._dated()
+        await self._durable()
+
+    def _dated(self) -> None:
+        """At the end of a day of this world its memory is consolidated."""
+        if self._memory.day_ends(self.world_time):
+            self.agent.spawn(self._memory.consolidate())
+
+    def _placed(self, observation: frames.Observation) -> None:
+        """Where the NPC is, if an observation says that."""
+        if observation.kind in KINDS and not of_another(observation, self.me):
+            self.place = _place(observation) or self.place
+            self._hands.body.saw(observation)
+
+    def _tell_crowd(self, run: Run, addressed: set[int]) -> None:
+        """Whoever watches sees what was meant for the NPC and the newest of the rest, and how many more there were."""
+        shown = sorted({*sorted(addressed)[-SHOWN:], *range(max(0, len(run) - SHOWN // 2), len(run))})
+        for n in shown:
+            o = run.at(n)
+            self._tell("heard", kind=o.kind, text=o.text, speaker=_name_of(o), own=o.own)
+        if more := len(run) - len(shown):
+            self._tell("more heard", count=more)
+
+    def _guarded(self, heard: Taken, event: int) -> None:
+        """An own echo, or the pair guard's word about a line: it is news like any other, but wakes nobody at once."""
+        self._journal.append("company", {"event": event, **(heard.why or {})}, turn=self.agent.session.turn)
+        if heard.notice:
+            self.news.notice(heard.notice, now=self._clock())
+        if heard.wait_s:
+            self.agent.spawn(self._stir_after(heard.wait_s))
+
+    async def _stir_after(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self.agent.stir(urgent=False)
+
+    def _urgent(self, observation: frames.Observation, *, acts: bool) -> str:
+        """Why it must not wait, "" if it may: it is meant for this NPC, or its body `acts` and the mind wants to be woken for this."""
+        if self._ears.addressed(observation, self.me):
+            self._hands.body.words += 1
+            return "operator" if observation.speaker and observation.speaker.kind == "operator" else "addressed"
+        if not acts or not self._wakes.may(observation.kind):
+            return ""
+        if observation.kind == "blocked" and observation.to in (None, self.me):
+            self._hands.blocked(observation.text)
+        return self._wakes.reason(observation, me=self.me, place=self.place)
 
     def actions_changed(self, actions: Sequence[frames.ActionSpec]) -> None:
         """The world's list of actions is replaced."""
@@ -119,10 +251,13 @@ class Attachment:
         session: str,
         resumed: bool,
         lost: int,
-        limits: frames.Limits,  # noqa: ARG002 (limits of speech are the adapter's business)
+        limits: frames.Limits,
     ) -> None:
         """The link is up."""
         self.me, self.epoch = npc or self.me, epoch
+        self._chronicler.epoch = epoch
+        self._memory.attached(world=world, epoch=epoch, me=self.me)
+        self._hands.limit(limits)
         self._journal.checkpoint(f"world at {self._world.url}", world)  # numbers of another world at this address would say nothing
         self._journal.checkpoint(f"session at {self._world.url}", session)  # goes back to the world with the next attach
         self._journal.append("attached", {"npc": npc, "world": world, "epoch": epoch, "session": session, "resumed": resumed, "lost": lost})
@@ -141,21 +276,52 @@ class Attachment:
     def finished(self, result: frames.ActResult) -> None:
         """An action's end that came after `act` had returned."""
         sent = self._hands.ended(result)
-        if not (sent.call and self.agent.finished(sent.call, result_of(result))):
-            self._notice(news_of(result, sent.name))
+        if self._hands.doubtful(sent, result):
+            self.agent.spawn(self._doubt(sent, result))
+        else:
+            told = self._hands.stopping(result)
+            self._end(sent, result, self._hands.settled(sent, result), told=told)
+
+    async def _doubt(self, sent: Sent, answer: frames.ActResult) -> None:
+        """A world that says "done" while its own word about the position says otherwise: the news of the move may be on its way."""
+        result = await self._hands.judged(sent, answer)
+        self._end(sent, answer, result, told=False)
+
+    def _end(self, sent: Sent, answer: frames.ActResult, result: Result, *, told: bool) -> None:
+        """To whoever waits for it; a late one of an older generation is a line of news and nothing else."""
+        if sent.part and not result.error:
+            return  # the speech that it is a part of goes on, or has said so
+        owed = bool(sent.call) and not sent.part and self.agent.finished(sent.call, sent.op, result, told=told)
+        if not owed and not told:
+            self._notice(news_of(answer, sent.name, result))
 
     def aside(self, frame: frames.Gate | frames.Rollback | frames.ActProgress) -> None:
-        """What a world says besides. A gate is logged and not obeyed: no policy gives one to a world yet."""
+        """What a world says besides. A gate is set only where the persona gives it to the world."""
         match frame:
             case frames.Rollback():
-                self._journal.append("rollback", {"epoch": frame.epoch, "since": frame.since})
+                here = {"before": self.epoch, "world_time": self.world_time, "place": self.place}
+                event = self._journal.append("rollback", {"epoch": frame.epoch, "since": frame.since, **here})
+                self.epoch, self.world_time = frame.epoch or self.epoch, frame.since or self.world_time
+                self._chronicler.set_back(epoch=frame.epoch, since=frame.since)
+                self._memory.epoch = self.epoch
+                self.agent.spawn(self._undo(frame.since, event))
                 since = f" What happened after {frame.since} is undone." if frame.since else " Some of what happened is undone."
                 self._notice(f"The world was set back to an earlier state.{since} Look again before you rely on what you remember.")
                 self._tell("alarm", text=f"the world was rolled back to an earlier state (since {frame.since or 'unknown'})")
             case frames.Gate():
-                self._journal.append("gate refused", {"name": frame.name, "value": frame.value, "why": frame.why})
+                self.agent.spawn(self._gate(frame))
             case frames.ActProgress():
                 pass
+
+    async def _undo(self, since: str, event: int) -> None:
+        """What is known of a future that did not happen after all is marked so; the log names the rollbacks."""
+        await self._memory.rolled_back(since, upto=event)
+        await self._chronicler.undo()
+
+    async def _gate(self, frame: frames.Gate) -> None:
+        if await self._gates.from_world(frame.name, frame.value, frame.why):
+            self._tell("gate", name=frame.name, value=frame.value, why=frame.why)
+            self._notice(f"The world's own rules say: {frame.name} is {json.dumps(frame.value)}. {frame.why}".strip())
 
     def _notice(self, words: str) -> None:
         self.news.notice(words, now=self._clock())
@@ -164,6 +330,11 @@ class Attachment:
 
 def _name_of(observation: frames.Observation) -> str:
     return observation.speaker.name if observation.speaker else ""
+
+
+def _quiet(observation: frames.Observation) -> bool:
+    """Whether it is one of the many small changes that nobody needs to be called for."""
+    return observation.key is not None and observation.prio <= QUIET_PRIO
 
 
 def _place(observation: frames.Observation) -> str:

@@ -41,16 +41,23 @@ class Context:
         character = self._persona.character
         who = f"# Who you are\n{character.name}. {character.description}\n\n# Constitution\n{constitution.text}"
         made = make_fixed(
-            tools=tools, system=[("world rules", DOCTRINE), ("persona and constitution", who)], count=self._count
+            tools=tools,
+            system=[("world rules", DOCTRINE), ("persona and constitution", who)],
+            count=self._count,
+            must=[("doctrine", DOCTRINE), ("persona", f"{character.name}. {character.description}"), ("constitution", constitution.text)],
         )
         self._made = (key, made)
         return made
 
 
+def standing(constitution: Constitution, *, gates: str) -> tuple[tuple[str, str], ...]:
+    """The lines of the tail that it may never lack."""
+    lines = (("standing rules", f"[standing rules] {constitution.short}"), ("gates", f"[gates] {gates}" if gates else ""))
+    return tuple((name, line) for name, line in lines if line)
+
+
 def tail(constitution: Constitution, *, gates: str, step: int, steps: int, dollars: float, cap: float, window: float) -> str:
     """The few trusted words at the end: the constitution in short, gate fields, the budget meter."""
-    lines = [f"[standing rules] {constitution.short}"]
-    if gates:
-        lines.append(f"[gates] {gates}")
+    lines = [line for _, line in standing(constitution, gates=gates)]
     lines.append(f"[budget] step {step + 1} of {steps}; ${dollars:.2f} of ${cap:.2f} today; window {window:.0%} full")
     return "\n".join(lines)

@@ -20,7 +20,7 @@ INBOX = ("delivered", "merged", "omitted")
 KINDS = frozenset(
     {
         "request", "answer", "failure", "rung", "turn", "wake", "alarm", "diary", "observation", "summary", "repair", "set aside", "yield",
-        "woken from yield", "stale", "redelivered", "reset", "restart", "drained", "summary_answer", "attached",
+        "woken from yield", "stale", "redelivered", "reset", "restart", "drained", "summary_answer", "aside", "attached",
     }
 )  # fmt: skip
 
@@ -67,7 +67,7 @@ class Figures:
                 self.largest_estimate = max(self.largest_estimate, int(data.get("estimate", 0)))
                 if "policy_ms" in data:
                     self.policy_ms.append(float(data["policy_ms"]))
-            case "answer" | "summary_answer":
+            case "answer" | "summary_answer" | "aside":
                 self.answers += event.kind == "answer"
                 self._usage(data)
             case "failure":

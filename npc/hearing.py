@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from world_adapter.frames import Observation
+from npc.confidence import wants_silence
+from runtime.store.memories import CONFIDED, PUBLIC, WHISPERED
+from world_adapter.frames import Observation, Speaker
 
 #: Longer lines are no talk that one could remember; they are cut here.
 LINE_CHARS = 400
@@ -31,11 +33,29 @@ _YOU = re.compile(r"\byou\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """One line of talk: who said it, the words, and whether they are meant for this NPC."""
+    """One line of talk.
+
+    Attributes:
+        speaker: who said it, by name.
+        text: the words.
+        addressed: whether they are meant for this NPC.
+        subject: whose words they are, by an id that nobody else can take where the world gives ids.
+        sensitivity: PUBLIC, CONFIDED or WHISPERED, see `runtime.store.memories`.
+        authorised: whether the speaker may give orders.
+    """
 
     speaker: str
     text: str
     addressed: bool
+    # How a line is guarded is no part of what was said.
+    subject: str = field(default="", compare=False)
+    sensitivity: int = field(default=PUBLIC, compare=False)
+    authorised: bool = field(default=False, compare=False)
+
+
+def subject_of(speaker: Speaker) -> str:
+    """Who somebody is: by the world's id where it gives one, else by name."""
+    return f"id:{speaker.id}" if speaker.id else f"name:{speaker.name.casefold()}"
 
 
 class Ears:
@@ -69,10 +89,18 @@ class Ears:
             words = " ".join(observation.text.split())
             if len(words) <= 2 * LINE_CHARS and (told := _SAID.match(words)) and told["who"].strip() == speaker.name:
                 words = _unquoted(told["text"])  # a world that tells speech as `Mira says: ...`
-            return [Heard(speaker=speaker.name, text=words[:LINE_CHARS], addressed=addressed)]
-        return list(self._scan(observation.text))
+            level = _level(words, whispered=observation.kind == "whisper", addressed=addressed)
+            return [
+                Heard(
+                    speaker=speaker.name, text=words[:LINE_CHARS], addressed=addressed, subject=subject_of(speaker), sensitivity=level,
+                    authorised=speaker.kind == "operator",
+                )
+            ]  # fmt: skip
+        # What somebody shows about, such as a page that quotes another, is that somebody's own word.
+        shown_by = subject_of(speaker) if speaker and speaker.kind != "world" and (speaker.id or speaker.name) else ""
+        return list(self._scan(observation.text, shown_by))
 
-    def _scan(self, text: str) -> Iterator[Heard]:
+    def _scan(self, text: str, shown_by: str) -> Iterator[Heard]:
         for line in _some(text.splitlines()):
             if len(line) > LINE_CHARS * 2 or not (found := _SAID.match(line)):
                 continue
@@ -80,7 +108,19 @@ class Ears:
             words = _unquoted(found["text"])
             if words and len(who.split()) <= NAME_WORDS:
                 addressed = bool(_YOU.search(to)) or self.named(to) or self.named(words)
-                yield Heard(speaker=who, text=words[:LINE_CHARS], addressed=addressed)
+                whispered = "whisper" in line[: found.start("text")]
+                # A name in a text is no id that the world gave.
+                yield Heard(
+                    speaker=who, text=words[:LINE_CHARS], addressed=addressed, subject=shown_by or f"told:{who.casefold()}",
+                    sensitivity=_level(words, whispered=whispered, addressed=addressed),
+                )  # fmt: skip
+
+
+def _level(words: str, *, whispered: bool, addressed: bool) -> int:
+    """How a line is to be guarded: speech is heard by all who are there, whoever it is meant for, but may ask to be kept all the same."""
+    if whispered:
+        return WHISPERED
+    return CONFIDED if addressed and wants_silence(words) else PUBLIC
 
 
 def _unquoted(words: str) -> str:

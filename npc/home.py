@@ -3,7 +3,8 @@
     constitution.md   the rules, edited by people        persona.toml   the persona as used
     state.json        what it is at, and its gates       log.md         checkpoints in words
     diary/            its diary                          sessions/      whole sessions, kept at hard resets
-    session.db        the event log and its checkpoints  .lock          who lives here now
+    session.db        the event log and its checkpoints  manifest.json  what a life is taken up from
+    .lock             who lives here now
 
 Invariants. At most one process has a home open; looking into one leaves no trace. What people wrote is never lost to us. A full disk never
 stops the NPC: each thing to be kept goes down a ladder of places, memory the last, and the answer says which took it.
@@ -36,7 +37,7 @@ from npc.constitution import Constitution, ConstitutionFile
 from npc.errors import Misconfigured, Usage
 from npc.files import extend_file, reason, replace_file
 from npc.persona import Persona, load_persona
-from npc.state import Scalar, State, StateFile
+from npc.state import Asked, Scalar, State, StateFile
 
 Rung = Literal["full", "packed", "cut", "elsewhere", "memory"]
 
@@ -48,6 +49,8 @@ MEMORY_DUMPS = 4
 MEMORY_ENTRIES = 64
 #: The longest text of one log entry, in characters.
 MAX_LOG_TEXT = 20_000
+#: The largest log, in bytes: what is longer is put aside under the name of its month, and a new one begun.
+MAX_LOG = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +111,11 @@ class Home:
     def database_path(self) -> Path:
         """The event log."""
         return self.path / "session.db"
+
+    @property
+    def manifest_path(self) -> Path:
+        """What the home vouches for."""
+        return self.path / "manifest.json"
 
     @property
     def sessions_path(self) -> Path:
@@ -183,6 +191,10 @@ class Home:
         """Add an open question."""
         return self._state.ask(question)
 
+    def ask_operator(self, question: str, action: str = "") -> Asked:
+        """Store a question for the operator, and hold the action that it is about. See `StateFile.ask_operator`."""
+        return self._state.ask_operator(question, action)
+
     def write_gate(self, name: str, value: Scalar, why: str) -> State:
         """Set a gate field: for code that verified something, and for operators. See `StateFile.write_gate`."""
         return self._state.write_gate(name, value, why)
@@ -193,10 +205,22 @@ class Home:
         # Only our own headings may look like one: a reader of the log goes by them.
         body = re.sub(r"^(?=#)", r"\\", clean_text(text, MAX_LOG_TEXT), flags=re.MULTILINE)
         try:
+            self._turn_log(f"log-{moment:%Y-%m}")
             extend_file(self.log_path, f"## {moment:%Y-%m-%d %H:%M:%S} UTC\n\n{body}\n\n".encode())
         except OSError as error:
             return f"{self.log_path} cannot be written ({reason(error)}): free some space; the checkpoint was left out"
         return ""
+
+    def _turn_log(self, name: str) -> None:
+        """Put a log that has become too long aside, whole."""
+        with suppress(FileNotFoundError):
+            if self.log_path.stat().st_size < MAX_LOG:
+                return
+            aside, number = self.path / f"{name}.md", 1
+            while aside.exists():
+                number += 1
+                aside = self.path / f"{name}-{number}.md"
+            self.log_path.rename(aside)
 
     def log_tail(self, limit: int) -> str:
         """The last entries of the log, whole ones, that fit into `limit` characters (of one that is longer, its end); "" for no log."""

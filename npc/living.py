@@ -19,6 +19,7 @@ from npc.character import Character, Watcher
 from npc.context import Context
 from npc.errors import Misconfigured, Usage, WorldRefusedUs
 from npc.home import Home, default_home
+from npc.notebook import ALWAYS
 from npc.persona import Persona
 from npc.tools import Toolbox
 from runtime.agent import TimedCount
@@ -35,6 +36,7 @@ from world_adapter.client import WebsocketWorld
 from world_adapter.errors import WorldError
 from world_adapter.evennia import EvenniaWorld
 from world_adapter.frames import ActProgress, Gate, Rollback
+from world_adapter.neuro import NeuroWorld
 from world_adapter.world import World
 
 OUTPUT_TOKENS = 1_024
@@ -79,7 +81,7 @@ async def live(url: str, who: Persona, home_path: Path | None, *, insecure: bool
                 character.attachment.aside(frame)
 
             world = world_of(url, who, insecure=insecure, aside=aside)
-            journal = await Journal.open(home.database_path, clock=time.time)
+            journal = await Journal.open(home.database_path, clock=time.time, memory_lines=who.memory.lines)
             character = Character(
                 persona=who,
                 home=home,
@@ -127,7 +129,8 @@ def settings_of(who: Persona, facts: Profile) -> Settings:
     return Settings(
         budget=budget,
         shape=Shape(
-            model=who.model.id, tail_as_system=facts.system_in_messages, thinking_off=facts.thinking_off is not None
+            model=who.model.id, tail_as_system=facts.system_in_messages, thinking_off=facts.thinking_off is not None,
+            structured=facts.structured,
         ),
         steps_per_turn=who.budget.steps_per_turn,
         seconds_per_turn=who.budget.seconds_per_turn,
@@ -135,13 +138,15 @@ def settings_of(who: Persona, facts: Profile) -> Settings:
         idle_s=who.wake.idle_s,
         idle_max_s=who.wake.idle_max_s,
         gather_s=who.wake.gather_s,
+        yield_s=who.wake.deadline_s,
+        yields=who.wake.yields,
         summary_tokens=SUMMARY_TOKENS if who.compaction.summaries == "model" else 0,
     )
 
 
 def _misfit(home: Home, who: Persona, settings: Settings, count: TimedCount) -> Ending | None:
     """Rung 6 is found before anything is connected, as far as it does not depend on the world's actions."""
-    fixed = Context(who, count).fixed(Toolbox().tools, 0, home.constitution())
+    fixed = Context(who, count).fixed(Toolbox(own=ALWAYS).tools, 0, home.constitution())
     sizes = tuple(Part(name=name, tokens=int(raw * START) + 1) for name, raw in fixed.sizes)
     parts = misfit(settings.budget, sizes)
     if parts is None:
@@ -174,7 +179,9 @@ def _adapter(url: str, scheme: str, name: str, who: Persona, *, insecure: bool, 
         if not user or not password:
             raise Misconfigured("set NPC_EVENNIA_USER and NPC_EVENNIA_PASSWORD (or NPC_EVENNIA_PASSWORD_FILE) to log in to Evennia")
         return EvenniaWorld(url, user=user, password=password, names=who.names, allow_insecure=insecure)
-    raise Usage(f"{url!r} is no address of a world: use ws://, wss:// or evennia+ws://")
+    if scheme == "neuro+ws":
+        return NeuroWorld(url, npc=name, allow_insecure=insecure)
+    raise Usage(f"{url!r} is no address of a world: use ws://, wss://, evennia+ws:// or neuro+ws://")
 
 
 def secret(name: str) -> str | None:

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
+import tomli_w
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from npc.errors import Misconfigured
-from npc.toml import complaint, dumps, parse
+from npc.toml import complaint, parse
+from npc.wake import Predicate
 
 #: The model an NPC runs on where its persona names none.
 DEFAULT_MODEL = "claude-haiku-5-5"
@@ -72,24 +74,84 @@ class Character(_Section):
 
 
 class Speech(_Section):
-    """Whether the model's plain text is spoken, and the world's action for speaking."""
+    """Whether the model's plain text is spoken, the world's action for speaking, and the guard against talk in circles.
+
+    `pair_rounds`: lines of another NPC with no person in between, before the talk is slowed and then rests for `pair_rest_s` seconds (0: no
+    guard).
+    """
 
     plain_text_is_speech: bool = True
     say_action: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")] = "say"
+    pair_rounds: Annotated[int, Field(ge=0, le=1_000_000)] = 8
+    pair_rest_s: Annotated[float, Field(ge=0.1, le=86_400)] = 600.0
+
+
+WakeWord = Literal["arrived", "addressed", "operator", "blocked", "hurt", "nearby"]
+
+
+class When(_Section):
+    """One more condition that wakes a mind whose body acts: a kind of observation, a field of its data, its priority; see `npc.wake`."""
+
+    kind: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,63}$")] | None = None
+    field: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,4}$")] | None = None
+    equals: Annotated[str, Field(max_length=200)] | float | bool | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    prio_at_least: Annotated[int, Field(ge=0, le=9)] | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        compared = [name for name in ("equals", "at_least", "at_most") if getattr(self, name) is not None]
+        if self.kind is None and self.field is None and self.prio_at_least is None:
+            raise ValueError('must say kind, field or prio_at_least: for example kind = "combat"')
+        if compared and self.field is None:
+            raise ValueError(f'says {compared[0]} and not what is compared: add for example field = "target"')
+        if "equals" in compared and len(compared) > 1:
+            raise ValueError(f"must not say both equals and {compared[1]}: write two of them, or leave one out")
+        if self.at_least is not None and self.at_most is not None and self.at_most < self.at_least:
+            raise ValueError(f"at_most ({self.at_most:g}) must not be less than at_least ({self.at_least:g})")
+        return self
+
+    @property
+    def predicate(self) -> Predicate:
+        """The condition as it is held against observations."""
+        return Predicate(**self.model_dump())
 
 
 class Wake(_Section):
-    """When it wakes by itself, in seconds: after `idle_s` without news, backing off to `idle_max_s`; ambient news gather for `gather_s`."""
+    """When it wakes.
+
+    By itself, in seconds: after `idle_s` without news, backing off to `idle_max_s`; ambient news gather for `gather_s`. While its body
+    acts (a long action runs) no model call is made: the end of the action, a line meant for it, the operator's word and `deadline_s` wake
+    it, and what stands in `on` and `when` besides. More than `digest_above` observations are summed up then. `yields` false: it thinks on.
+    """
 
     idle_s: Annotated[float, Field(ge=0.05, le=86_400)] = 45.0
     idle_max_s: Annotated[float, Field(ge=0.05, le=604_800)] = 900.0
     gather_s: Annotated[float, Field(ge=0, le=60)] = 0.5
+    yields: bool = True
+    deadline_s: Annotated[float, Field(ge=1, le=1_800)] = 120.0
+    on: Annotated[tuple[WakeWord, ...], Field(strict=False)] = ("blocked", "hurt")
+    digest_above: Annotated[int, Field(ge=0, le=500)] = 12
+    when: Annotated[tuple[When, ...], Field(strict=False, max_length=32)] = ()
+
+    @property
+    def predicates(self) -> tuple[Predicate, ...]:
+        """The conditions of `when`."""
+        return tuple(when.predicate for when in self.when)
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.idle_max_s < self.idle_s:
             raise ValueError(f"idle_max_s ({self.idle_max_s:g}) must not be less than idle_s ({self.idle_s:g})")
         return self
+
+
+class Acting(_Section):
+    """How often the same long or moving action may fail in vain, from one place and within `same_goal_window_s` seconds."""
+
+    same_goal_tries: Annotated[int, Field(ge=1, le=100)] = 3
+    same_goal_window_s: Annotated[float, Field(ge=1, le=86_400)] = 600.0
 
 
 class Model(_Section):
@@ -116,10 +178,15 @@ class Budget(_Section):
 
 
 class Memory(_Section):
-    """Whether lines heard earlier are brought back when they match, and at most how many in a turn."""
+    """What is remembered: `recall`, whether it comes back by itself when it fits, at most `max_lines` in a turn.
+
+    Of all there is, `lines` are kept at most; what was not told to this NPC for `overheard_days` days at most (0: for ever).
+    """
 
     recall: bool = True
     max_lines: Annotated[int, Field(ge=1, le=200)] = 8
+    lines: Annotated[int, Field(ge=100, le=1_000_000)] = 20_000
+    overheard_days: Annotated[float, Field(ge=0, le=36_500)] = 30.0
 
 
 class Compaction(_Section):
@@ -138,6 +205,36 @@ class Compaction(_Section):
         return self
 
 
+class Diary(_Section):
+    """Who writes it: the character in small calls of its own (`agent`), or the runtime, for nothing.
+
+    Besides ends of days, resets and the ends of its lives, at most `milestones_per_day` entries a day are about a gate that was set, a new
+    phase or a promise kept.
+    """
+
+    written_by: Literal["agent", "runtime"] = "agent"
+    milestones_per_day: Annotated[int, Field(ge=0, le=100)] = 4
+
+
+class GateRule(_Section):
+    """Who sets a gate field: `world`, `operator`, a verifier registered by name, or `package.module:function`."""
+
+    set_by: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*(:[A-Za-z_][A-Za-z0-9_]*)?$", max_length=200)] = "operator"
+
+    @property
+    def verifier(self) -> bool:
+        """Whether a plain function decides."""
+        return self.set_by not in {"world", "operator"}
+
+
+class Guard(_Section):
+    """An action of the world that is refused unless a gate says just this."""
+
+    action: Annotated[str, Field(min_length=1, max_length=128)]
+    gate: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")]
+    equals: str | int | bool = True
+
+
 class WorldHints(_Section):
     """How the world and its people know this character: the id to attach under (None: its name), and what else it is called."""
 
@@ -151,11 +248,15 @@ class Persona(_Section):
     character: Character
     speech: Speech = Speech()
     wake: Wake = Wake()
+    acting: Acting = Acting()
     model: Model = Model()
     budget: Budget = Budget()
     memory: Memory = Memory()
     compaction: Compaction = Compaction()
+    diary: Diary = Diary()
     world: WorldHints = WorldHints()
+    gates: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")], GateRule] = Field(default_factory=dict)
+    guards: Annotated[tuple[Guard, ...], Field(strict=False, max_length=64)] = ()
 
     _source: str | None = PrivateAttr(default=None)
     _path: Path | None = PrivateAttr(default=None)
@@ -202,7 +303,7 @@ class Persona(_Section):
         """The file as it was read, comments and all; after `adjusted`, every setting as it is now. `parse_persona` takes both."""
         if self._source is not None:
             return self._source
-        return "# As used, with what the command line said.\n\n" + dumps(self.model_dump(exclude_none=True))
+        return "# As used, with what the command line said.\n\n" + tomli_w.dumps(self.model_dump(exclude_none=True))
 
 
 def parse_persona(text: str, *, where: str = "persona") -> Persona:

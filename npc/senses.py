@@ -57,6 +57,12 @@ def recalled(*, event: int, speaker: str, text: str, count: Count) -> Memory:
     return Memory(text=line, tokens=count(line), event=event)
 
 
+def summed_up(text: str, *, count: Count) -> Observation:
+    """What happened while the mind was away, summed up; it quotes the world."""
+    body = fenced(text, kind="digest", source="summed up from the log")
+    return Observation(text=body, tokens=count(body), priority=6)
+
+
 def notice(text: str, *, count: Count, urgent: bool = False, event: int = 0) -> Observation:
     """Words of the runtime itself, as an observation (trusted code speaks here, never a player)."""
     body = fenced(text, event=event, kind="notice", source="runtime")

@@ -27,6 +27,8 @@ MAX_TEXT = 1_000
 MAX_NOTES = 24
 MAX_QUESTIONS = 24
 MAX_GATES = 64
+MAX_ASKED = 24
+MAX_NAME = 128
 #: How deep the file may nest, in objects and lists.
 MAX_DEPTH = 32
 #: The largest file, in bytes.
@@ -35,7 +37,8 @@ MAX_FILE = 1_000_000
 Scalar = str | int | float | bool | None
 
 _GATE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
-_OWN = frozenset({"phase", "next_action", "open_questions", "notes_for_future_self", "gates"})
+_OWN = frozenset({"phase", "next_action", "open_questions", "notes_for_future_self", "gates", "operator_questions"})
+_ASKED_ID = re.compile(r"q[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,24 @@ class Gate:
     value: Scalar
     why: str = ""
     at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question to the operator, who writes the `answer` into the file.
+
+    Until then the `action` that it is about (a name, or "" for none) is held. `at` is unix seconds.
+    """
+
+    id: str
+    question: str
+    action: str = ""
+    at: float = 0.0
+    answer: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in the file."""
+        return {"id": self.id, "question": self.question, "action": self.action, "at": self.at, "answer": self.answer}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +82,7 @@ class State:
     open_questions: tuple[str, ...] = ()
     notes_for_future_self: tuple[str, ...] = ()
     gates: Mapping[str, Gate] = field(default_factory=lambda: MappingProxyType({}))
+    operator_questions: tuple[Asked, ...] = ()
     other: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     fallback: bool = False
     warnings: tuple[str, ...] = ()
@@ -73,6 +95,7 @@ class State:
             "open_questions": list(self.open_questions),
             "notes_for_future_self": list(self.notes_for_future_self),
             "gates": {name: {"value": gate.value, "why": gate.why, "at": gate.at} for name, gate in sorted(self.gates.items())},
+            "operator_questions": [asked.to_json() for asked in self.operator_questions],
             **self.other,
         }
 
@@ -152,6 +175,30 @@ class StateFile:
             asked = self.read().open_questions
             question = clean_text(question, MAX_TEXT)
             return self.write(open_questions=asked if question in asked else (*asked, question))
+
+    def ask_operator(self, question: str, action: str = "") -> Asked:
+        """Store a question for the operator and hold the action that it is about. Asked again, it is the same question.
+
+        Never raises: see `write`. Of too many the oldest answered one leaves; if all are open, ValueError.
+        """
+        question, action = clean_text(question, MAX_TEXT), clean_line(action, MAX_NAME)
+        with self._lock:
+            self._refresh()
+            asked = self._current().operator_questions
+            for known in asked:
+                if (known.question, known.action) == (question, action) and not known.answer:
+                    return known
+            kept = list(asked)
+            while len(kept) >= MAX_ASKED:
+                answered = next((one for one in kept if one.answer), None)
+                if answered is None:
+                    raise ValueError(f"{MAX_ASKED} questions wait for the operator already")
+                kept.remove(answered)
+            number = 1 + max((int(one.id[1:]) for one in asked), default=0)
+            new = Asked(id=f"q{number}", question=question, action=action, at=self._clock())
+            self._held["operator_questions"] = (*kept, new)
+            self._save()
+            return new
 
     def write_gate(self, name: str, value: Scalar, why: str) -> State:
         """Set a gate field. Only for code that verified something, and for operators; `why` is for people.
@@ -257,12 +304,16 @@ def _parse(data: bytes) -> State | str:
     gates = _gates(raw.get("gates", {}))
     if isinstance(gates, str):
         return gates
+    asked = _asked(raw.get("operator_questions", []))
+    if isinstance(asked, str):
+        return asked
     state = State(
         phase=clean_line(raw.get("phase", ""), MAX_PHASE),
         next_action=clean_text(raw.get("next_action", ""), MAX_TEXT),
         open_questions=_texts(raw.get("open_questions", []), MAX_QUESTIONS),
         notes_for_future_self=_texts(raw.get("notes_for_future_self", []), MAX_NOTES),
         gates=MappingProxyType(gates),
+        operator_questions=asked,
         other=MappingProxyType({key: value for key, value in raw.items() if key not in _OWN}),
     )
     dropped = [
@@ -289,6 +340,28 @@ def _gates(raw: Any) -> dict[str, Gate] | str:
         kept = clean_text(whole["value"], MAX_TEXT) if isinstance(whole["value"], str) else whole["value"]
         gates[name] = Gate(value=kept, why=clean_text(why, MAX_TEXT), at=float(at) if _is_scalar(at) and type(at) in {int, float} else 0.0)
     return gates
+
+
+def _asked(raw: Any) -> tuple[Asked, ...] | str:
+    wrong = 'holds wrong "operator_questions": leave them as they are but for "answer", which is a text'
+    if not isinstance(raw, list) or len(raw) > MAX_ASKED:
+        return wrong
+    out: dict[str, Asked] = {}
+    for item in raw:
+        if not isinstance(item, dict):
+            return wrong
+        texts = [text for text in (item.get(key, "") for key in ("question", "action", "answer")) if isinstance(text, str)]
+        if len(texts) < 3 or not _ASKED_ID.fullmatch(str(item.get("id"))) or item["id"] in out:
+            return wrong
+        at = item.get("at", 0.0)
+        out[item["id"]] = Asked(
+            id=item["id"],
+            question=clean_text(texts[0], MAX_TEXT),
+            action=clean_line(texts[1], MAX_NAME),
+            answer=clean_text(texts[2], MAX_TEXT),
+            at=float(at) if _is_scalar(at) and type(at) in {int, float} else 0.0,
+        )
+    return tuple(out.values())
 
 
 def _is_scalar(value: Any) -> bool:

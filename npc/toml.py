@@ -1,6 +1,6 @@
-"""Reading and writing people's TOML files: what is wrong in them is said with its line and with what to write instead.
+"""Reading people's TOML files: what is wrong in them is said with its line and with what to write instead.
 
-Invariant: `tomllib.loads(dumps(tables)) == tables` for tables of texts, numbers, truth values and lists of texts.
+Invariant: whatever is wrong with a file is one sentence that names its line and what to write instead.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -53,14 +54,10 @@ def complaint(error: ValidationError, model: type[BaseModel], where: str, text: 
     return f"{where}{f', line {line}' if line else ''}: {sentence}{more}"
 
 
-def dumps(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """TOML text of tables one level deep."""
-    return "\n".join(
-        "".join([f"[{name}]\n", *(f"{key} = {_value(value)}\n" for key, value in table.items())]) for name, table in tables.items()
-    )
-
-
 def _sentence(detail: ErrorDetails, path: tuple[str, ...], model: type[BaseModel]) -> str:
+    row = next((n for n, part in enumerate(path) if part.isdecimal()), 0)
+    if row and (path[row + 1 :] or detail["type"] == "value_error"):
+        return _row(detail, path[:row], path[row + 1 :], model)
     section, key = path[:-1], path[-1]
     if detail["type"] == "extra_forbidden":
         return _unknown(key, section, model)
@@ -70,6 +67,18 @@ def _sentence(detail: ErrorDetails, path: tuple[str, ...], model: type[BaseModel
     if detail["type"] == "missing":
         return f"{name} is missing{example}" if section else f"the section [{key}] is missing: write [{key}] and under it its keys"
     return f"{name} {_must(detail)}{example}"
+
+
+def _row(detail: ErrorDetails, table: tuple[str, ...], path: tuple[str, ...], model: type[BaseModel]) -> str:
+    """What is wrong in one of several tables of a name, such as [[wake.when]]."""
+    name = f"[[{'.'.join(table)}]]"
+    if detail["type"] == "extra_forbidden":
+        field = _field(table, model)
+        rows = [kind for kind in get_args(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)] if field else []
+        known = sorted({key for kind in rows for key in kind.model_fields})
+        near = get_close_matches(path[0].casefold(), known, n=1, cutoff=0.6)
+        return f"{name} has no key {_shown(path[0])}; {f'did you mean {near[0]}?' if near else 'known here: ' + ', '.join(known)}"
+    return " ".join([name, *path[:1], _must(detail)])
 
 
 def _unknown(key: str, section: tuple[str, ...], model: type[BaseModel]) -> str:
@@ -130,7 +139,7 @@ def _example(path: Sequence[str], field: FieldInfo | None) -> str:
     default = field.get_default(call_default_factory=True)
     if default is None or field.is_required():
         return f': for example {path[1]} = "…"' if field.is_required() else "; or leave the line out"
-    return f": for example {path[1]} = {_value(default or ['one', 'two'] if isinstance(default, tuple) else default)}"
+    return f": for example {path[1]} = {_json(default or ['one', 'two'] if isinstance(default, tuple) else default)}"
 
 
 def _field(path: Sequence[str], model: type[BaseModel]) -> FieldInfo | None:
@@ -146,23 +155,12 @@ def _fields(section: FieldInfo) -> dict[str, FieldInfo]:
 def _shown(value: Any) -> str:
     """A value as it may stand in a sentence: one line, short."""
     if isinstance(value, (str, bool, int, float)):
-        text = _value(value)
+        text = _json(value)
     else:
         text = "a table" if isinstance(value, dict) else "a list" if isinstance(value, list) else "a date or time"
     text = " ".join(text.replace('"""', '"').split())
     return text if len(text) <= 60 else f"{text[:59]}…"
 
-
-def _value(value: Any) -> str:
-    if isinstance(value, str):
-        # JSON's escapes are TOML's, but for the last control character. Every quote inside is escaped, so none can close the text.
-        lines = [json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f") for line in value.split("\n")]
-        return f'"{lines[0]}"' if len(lines) == 1 else '"""\n' + "\n".join(lines) + '"""'
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (tuple, list)):
-        return f"[{', '.join(_value(item) for item in value)}]"
-    return repr(value)
 
 
 def _lower(text: str) -> str:
@@ -177,6 +175,7 @@ def _lines_of(text: str) -> dict[tuple[str, ...], int]:
     """The line (from 1) of every table and key of a valid TOML text, by path. Good enough to point at a line, no parser."""
     found: dict[tuple[str, ...], int] = {}
     section: tuple[str, ...] = ()
+    rows: Counter[tuple[str, ...]] = Counter()
     inside = ""  # the quotes that a text of several lines waits for
     for number, line in enumerate(text.split("\n"), start=1):
         if inside:
@@ -186,6 +185,10 @@ def _lines_of(text: str) -> dict[tuple[str, ...], int]:
         header, key = _HEADER.match(line), _KEY.match(line)
         if header:
             section = _path(header[1])
+            if line.lstrip().startswith("[["):
+                found.setdefault(section, number)
+                rows[section] += 1
+                section = (*section, str(rows[section] - 1))
             found.setdefault(section, number)
         elif key:
             found.setdefault((*section, *_path(key[1])), number)
@@ -201,3 +204,8 @@ def _left_open(value: str) -> str:
     """The triple quotes that begin in this value and do not end in it."""
     openings: Iterable[str] = (quotes for quotes in ('"""', "'''") if value.lstrip().startswith(quotes))
     return next((quotes for quotes in openings if value.count(quotes) == 1), "")
+
+
+def _json(value: Any) -> str:
+    """A text, number, truth value or list of them; JSON's forms of these are TOML's."""
+    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)  # JSON writes NaN, TOML nan

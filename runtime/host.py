@@ -21,6 +21,7 @@ class Materials:
     fixed: Fixed
     tail: str = ""
     tail_tokens: int = 0
+    standing: tuple[tuple[str, str], ...] = ()
     observations: tuple[Observation, ...] = ()
     recalled: tuple[Memory, ...] = ()
     notebook: str = ""
@@ -43,8 +44,8 @@ class Host(Protocol):
     async def prepare(self, asked: Prepare) -> Materials:
         """Gather the request's materials; drains the news only if `asked.drain`."""
 
-    async def run_tool(self, call: Call, *, turn: int, step: int) -> Result:
-        """Run one call. A failed tool is a `Result` with `error`."""
+    async def run_tool(self, call: Call, *, op: int, turn: int, step: int) -> Result:
+        """Run one call of the operation `op`; a call id may come twice in a life, with its operation never. A failed tool: `error`."""
 
     async def reset(self, *, reason: str, tokens: int, snapshot: Mapping[str, Any]) -> str:
         """Persist the whole session and write the diary entry; says on what it was stored. Must end well whatever the disk says."""

@@ -7,13 +7,74 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from sim.kills.command import kills
+from sim.walking.command import walking
+
 app = typer.Typer(no_args_is_help=True, help="Measurements, each with its bound.")
+app.command()(kills)
+app.command()(walking)
+
+
+@app.command()
+def intake(
+    rounds: Annotated[int, typer.Option(min=0, help="Rounds of the race against the bare loop; 0: none.")] = 5,
+    count: Annotated[int, typer.Option(min=1_000, help="Observations of one round.")] = 200_000,
+    batch: Annotated[int, typer.Option(min=1, help="Observations in one frame of it.")] = 100,
+    seconds: Annotated[float, typer.Option(min=0, help="How long the flood goes on; 0: none.")] = 60.0,
+    rate: Annotated[float, typer.Option(min=100, help="Observations a second.")] = 5_000.0,
+    addressed: Annotated[float, typer.Option(min=0, help="Lines a second that are for the NPC.")] = 2.0,
+    folder: Annotated[Path | None, typer.Option(help="Where the homes lie, if not with the temporary files.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+) -> None:
+    """What an NPC can be told: durable intake against a bare loop, and a flood with turns going on.
+
+    Example: npc sim bench intake --rounds 5 --seconds 60
+    """
+    from sim.intake import measure, rendered  # noqa: PLC0415 (it needs the whole product, which no other command here does)
+
+    found = measure(rounds=rounds, count=count, batch=batch, seconds=seconds, rate=rate, addressed=addressed, folder=folder)
+    if as_json:
+        typer.echo(json.dumps({**asdict(found), "ratio": found.ratio}))
+    else:
+        console = Console()
+        console.print(rendered(found))
+        for missed in found.missed_bounds:
+            console.print(f"missed: {missed}", style="bold red", markup=False)
+    raise typer.Exit(1 if found.missed_bounds else 0)
+
+
+@app.command()
+def recall(
+    memories: Annotated[int, typer.Option(min=100, help="Memories of the life in which it is asked.")] = 10_000,
+    tries: Annotated[int, typer.Option(min=2, help="Facts that are told once and asked for once.")] = 100,
+    days: Annotated[int, typer.Option(min=0, help="Virtual days of the life whose growth is looked at.")] = 10,
+    lines_a_day: Annotated[int, typer.Option(min=10, help="Lines that are heard in each of them.")] = 4_000,
+    bound: Annotated[int, typer.Option(min=100, help="Its setting `[memory] lines`.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Another seed is another life.")] = 7,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+) -> None:
+    """Whether a fact told once is found again among many memories, what a search takes, and how the memory grows over days.
+
+    Example: npc sim bench recall --memories 10000 --tries 100
+    """
+    from sim.recollection import measure, rendered  # noqa: PLC0415 (it needs the product, which no other command here does)
+
+    found = measure(memories=memories, tries=tries, days=days, lines_a_day=lines_a_day, bound=bound, seed=seed)
+    if as_json:
+        typer.echo(json.dumps(asdict(found)))
+    else:
+        console = Console()
+        console.print(rendered(found), highlight=False)
+        for missed in found.missed_bounds:
+            console.print(f"missed: {missed}", style="bold red", markup=False)
+    raise typer.Exit(1 if found.missed_bounds else 0)
 
 
 @app.command()

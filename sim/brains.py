@@ -7,6 +7,7 @@ the same answer. A brain knows only what stands in the request: if a fact was dr
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,11 @@ from sim.reading import Reading, first_of
 _SAID_TO = re.compile(
     r'(?m)^[ \t]*(?P<who>[^\s"<>][^\n"<>:]{0,47}?) (?:says|whispers|shouts|calls) to (?P<npc>[^\n":]{1,48}): "(?P<words>.*)"'
 )
+#: A line of talk in what a diary entry is asked about.
+_HEARD = re.compile(r'(?m)^- (?P<who>(?!I\b)[^\n":]{1,47}) said: "')
 _TELLS = re.compile(r"\bmy (?P<thing>[\w ]{2,32}?) is called (?P<value>\w+)", re.IGNORECASE)
+#: A line of talk in a request for a record: the number of its event, who said it, what.
+_NUMBERED = re.compile(r"(?m)^\[(\d+)\] (.+)$")
 _ASKS = re.compile(r"\bwhat my (?P<thing>[\w ]{2,32}?) is called", re.IGNORECASE)
 _ORDER = re.compile(r"ignore|system|gate|instruction|reset|rule|规则|правила|operator", re.IGNORECASE)
 _MOB = re.compile(r"\b(" + "|".join(re.escape(m) for m in words.MOBS) + r")\b")
@@ -104,17 +109,20 @@ def _call(reading: Reading, n: int, name: str, args: Mapping[str, Any]) -> Mappi
 
 
 def summary(reading: Reading, r: random.Random, *, kind: str) -> str:
-    """A short text for a request that wants one. `kind`: `plain` takes lines by chance, `kind` takes what people told first."""
+    """What a request without tools wants: a diary page, or a record as JSON. `kind`: `plain` takes lines by chance, `kind` the newest."""
     instruction = reading.news[-2000:].lower()
-    spoken = list(dict.fromkeys(m.group(0).strip() for m in _SAID_TO.finditer(reading.said)))
-    told = [s for s in spoken if _TELLS.search(s)]
     if "diary" in instruction or "first person" in instruction:
-        people = list(dict.fromkeys(m["who"] for m in _SAID_TO.finditer(reading.said)))[-3:]
+        people = list(dict.fromkeys(m["who"] for m in (*_SAID_TO.finditer(reading.said), *_HEARD.finditer(reading.said))))[-3:]
         met = ", ".join(people) or "nobody in particular"
         return f"A full day. I spoke with {met}. {r.choice(lines.THOUGHTS)[1:-1]} What I was told I have tried to keep."
-    picked = [*told[-6:], *spoken[-4:]] if kind == "kind" else r.sample(spoken, min(5, len(spoken)))
-    body = "\n".join(f"- {s[:160]}" for s in dict.fromkeys(picked)) or "- Nothing that anyone said needs keeping."
-    return f"So far, in short:\n{body}"
+    talk = [(int(m[1]), m[2]) for m in _NUMBERED.finditer(reading.news)]
+    kept = talk[-10:] if kind == "kind" else r.sample(talk, min(5, len(talk)))
+    out: dict[str, list[Any]] = {name: [] for name in ("promises", "questions", "unverified", "goals", "facts", "failed", "settled")}
+    for event, line in kept:
+        who, _, text = line.partition(": ")
+        name = "promises" if "promise" in text else "questions" if text.endswith("?") else "facts"
+        out[name].append({"text": f"{who} said {text}"[:160], "events": [event]})
+    return json.dumps(out, ensure_ascii=False)
 
 
 @dataclass(frozen=True, kw_only=True)

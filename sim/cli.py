@@ -21,6 +21,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sim import bench, product
 from sim.brains import FloodBrain, VillagerBrain
+from sim.conformance.command import conformance
+from sim.desk.command import desk
 from sim.faults import PRESETS, plan
 from sim.messages_api import Brain, MessagesAPI, Record
 from sim.report import Report
@@ -31,6 +33,8 @@ from world_adapter.server import Request
 
 app = typer.Typer(no_args_is_help=True, help="The proving ground: a game world, a model stand-in, floods, measurements.")
 app.add_typer(bench.app, name="bench")
+app.command()(conformance)
+app.command()(desk)
 
 
 #: Columns of a report that goes to a file or a pipeline's log.

@@ -62,6 +62,11 @@ def text(value: object, limit: int = MAX_TEXT) -> str:
     return value.translate(_PICTURES_IN_TEXT) if _CONTROL.search(value) else value
 
 
+def untouched(value: str) -> bool:
+    """Whether `text` would leave every character of `value` as it is."""
+    return value.isprintable() or (not _CONTROL.search(value) and unicode(value) == value)
+
+
 def cut(value: str, limit: int) -> str:
     """`value` within `limit` characters: three quarters head, one quarter tail, and between them how many characters are missing."""
     if len(value) <= limit:

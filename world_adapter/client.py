@@ -35,8 +35,9 @@ from world_adapter.closing import Refused, Retry, backoff
 from world_adapter.codec import CODECS, LARGE, Codec
 from world_adapter.effects import ActionsChanged, Aside, Attached, Deliver, Detached, Hangup, Result, Send
 from world_adapter.errors import WorldRefused, WorldUnreachable
-from world_adapter.frames import ActProgress, ActResult, ActState, Close, Gate, MalformedFrame, Observation, Resume, Rollback
+from world_adapter.frames import ActProgress, ActResult, ActState, Batch, Close, Gate, MalformedFrame, Observation, Resume, Rollback
 from world_adapter.link import AgentLink, Counters, Patience
+from world_adapter.runs import Run
 from world_adapter.world import Sink
 
 _log = structlog.get_logger(__name__)
@@ -52,7 +53,11 @@ BACKOFF_BASE_S = 0.2
 BACKOFF_CAP_S = 15.0
 BACKOFF_CAP_LOOPBACK_S = 0.5  # nobody is hurt by asking one's own machine twice a second
 STEADY_S = 5.0  # an attachment that lasted this long begins the back-off anew
-MAX_DELIVERY = 2_048  # observations in one call of the sink
+MAX_DELIVERY = 4_096  # observations in one call of the sink; one message more may go with them
+MAX_FLIGHTS = 4  # such calls that may wait for the disk at a time
+MAX_BACKLOG = 16_384  # observations that wait for the sink, from which on reading waits for it too
+STUCK_S = 1.0  # a sink that has taken nothing for so long is not waited for
+GATHERED = 512  # observations of small messages that are heard as one
 REST_AFTER_S = 0.005
 MAX_OUTGOING = 10_000  # messages that may wait for a world that does not read
 
@@ -112,6 +117,8 @@ class WebsocketWorld:
         self._closing = asyncio.Event()
         self._receive_limit = FIRST_RECEIVE_LIMIT
         self._attached_at: float | None = None
+        self._progress = asyncio.Event()  # the sink has taken something
+        self._stuck = False  # it has not, for long
 
     @property
     def counters(self) -> Counters:
@@ -254,19 +261,58 @@ class WebsocketWorld:
 
     async def _read(self, ws: ClientConnection, codec: Codec) -> NoReturn:
         """Reads until the connection ends, which is a ConnectionClosed."""
-        rested_at = _now()
-        while True:
-            # While messages are queued `recv` does not suspend: without a rest a flood would keep everyone else from the loop.
-            if _now() - rested_at > REST_AFTER_S:
-                await asyncio.sleep(0)
-                rested_at = _now()
-            data = await ws.recv(decode=False)
-            # The cleaning of a large frame takes longer than others should wait for the loop.
-            frame = codec.decode_world(data) if len(data) <= LARGE else await asyncio.to_thread(codec.decode_world, data)
-            if isinstance(frame, MalformedFrame):
-                _log.warning("malformed frame dropped", url=self.url, reason=frame.reason, bytes=frame.size)
-            self._link.heard(frame, now=_now())
-            self._pump()
+        loop = asyncio.get_running_loop()
+        runs: list[Run] = []  # small frames that were there already: the link and the sink hear them as one
+
+        def hear() -> None:
+            if runs:
+                gathered = Run.joined(runs)
+                runs.clear()
+                self._link.heard(Batch(items=gathered), now=loop.time())
+                self._pump()
+
+        rested_at = loop.time()
+        size = 0
+        try:
+            while True:
+                # While messages are queued `recv` does not suspend: without a rest a flood would keep everyone else from the loop.
+                if loop.time() - rested_at > REST_AFTER_S:
+                    await asyncio.sleep(0)
+                    rested_at = loop.time()
+                data = await ws.recv(decode=False)
+                # The cleaning of a large frame takes longer than others should wait for the loop.
+                frame = codec.decode_world(data) if len(data) <= LARGE else await asyncio.to_thread(codec.decode_world, data)
+                if isinstance(frame, Batch) and isinstance(frame.items, Run):
+                    if not runs:
+                        loop.call_soon(hear)  # as soon as there is nothing more to read
+                        size = 0
+                    runs.append(frame.items)
+                    size += len(frame.items)
+                    if size < GATHERED:
+                        continue
+                hear()
+                if not (isinstance(frame, Batch) and isinstance(frame.items, Run)):
+                    if isinstance(frame, MalformedFrame):
+                        _log.warning("malformed frame dropped", url=self.url, reason=frame.reason, bytes=frame.size)
+                    self._link.heard(frame, now=loop.time())
+                    self._pump()
+                if self._link.unstored >= MAX_BACKLOG:
+                    await self._ease()
+                    rested_at = loop.time()
+        finally:
+            hear()
+
+    async def _ease(self) -> None:
+        """A disk that is slower than the world slows the reading down. One that takes nothing at all does not: reading never stops."""
+        if self._stuck:
+            return
+        try:
+            async with asyncio.timeout(STUCK_S):
+                while self._link.unstored >= MAX_BACKLOG:
+                    self._progress.clear()
+                    await self._progress.wait()
+        except TimeoutError:
+            self._stuck = True
 
     async def _write(self, ws: ClientConnection, codec: Codec) -> None:
         try:
@@ -335,33 +381,65 @@ class WebsocketWorld:
     # The sink
 
     async def _feed(self, sink: Sink) -> None:
-        """Hands everything to the sink, in order, one at a time, until closed."""
-        while not self._closing.is_set():
-            while self._events and not self._closing.is_set():
-                event = self._events.popleft()
-                if isinstance(event, Deliver):
-                    items = self._with_followers(event)
-                    await sink.observed(items, world=event.world, epoch=event.epoch)
-                    self._link.stored(items[-1].seq, event.epoch, now=_now())
-                    self._pump()
-                else:
-                    self._tell(sink, event)
-            if not self._closing.is_set():
-                self._events_ready.clear()
-                await self._events_ready.wait()
+        """Hands everything to the sink, in order, until closed.
+
+        What follows an observation is handed on while that is still on its way to the disk: a line need not wait for the fsync of the lines
+        before it. Acknowledged is in order all the same, and only what is stored.
+        """
+        flights: deque[asyncio.Task[None]] = deque()
+        try:
+            while not self._closing.is_set():
+                while self._events and not self._closing.is_set():
+                    if len(flights) >= MAX_FLIGHTS:
+                        await flights.popleft()
+                    event = self._events.popleft()
+                    if isinstance(event, Deliver):
+                        before = flights[-1] if flights else None
+                        flight = asyncio.create_task(self._deliver(sink, self._with_followers(event), event, before), name="to the sink")
+                        flight.add_done_callback(self._landed)
+                        flights.append(flight)
+                        await asyncio.sleep(0)  # it has begun, and with that has its place
+                    else:
+                        self._tell(sink, event)
+                while flights and flights[0].done():
+                    await flights.popleft()
+                if not self._closing.is_set() and not self._events:
+                    self._events_ready.clear()
+                    await self._events_ready.wait()
+            while flights:
+                await flights.popleft()
+        finally:
+            for flight in flights:
+                flight.cancel()
+            await asyncio.gather(*flights, return_exceptions=True)
+
+    async def _deliver(self, sink: Sink, items: Sequence[Observation], what: Deliver, before: asyncio.Task[None] | None) -> None:
+        await sink.observed(items, world=what.world, epoch=what.epoch)
+        if before is not None and not before.done():
+            await asyncio.wait([before])
+        if before is not None and (before.cancelled() or before.exception() is not None):
+            return  # what comes after a failure is not acknowledged: it is told again
+        self._link.stored(items[-1].seq, what.epoch, now=_now())
+        self._stuck = False
+        self._progress.set()
+        self._pump()
+
+    def _landed(self, _: asyncio.Task[None]) -> None:
+        self._events_ready.set()
 
     def _with_followers(self, first: Deliver) -> Sequence[Observation]:
         """What has gathered behind a delivery and can go with it: the slower the sink, the larger the batches."""
         if not self._events or not isinstance(self._events[0], Deliver):
             return first.items
-        items = list(first.items)
-        while self._events and len(items) < MAX_DELIVERY:
+        several, count = [first.items], len(first.items)
+        while self._events and count < MAX_DELIVERY:
             following = self._events[0]
             if not isinstance(following, Deliver) or (following.world, following.epoch) != (first.world, first.epoch):
                 break
-            items.extend(following.items)
+            several.append(following.items)
+            count += len(following.items)
             self._events.popleft()
-        return items
+        return Run.joined([items if isinstance(items, Run) else Run.of(items) for items in several])
 
     def _tell(self, sink: Sink, event: Event) -> None:
         match event:

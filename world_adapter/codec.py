@@ -15,7 +15,8 @@ from typing import Any
 import msgpack
 
 from world_adapter import cleaning, ops
-from world_adapter.frames import Decoded, Frame, MalformedFrame
+from world_adapter.frames import Batch, Decoded, Frame, MalformedFrame
+from world_adapter.runs import Run, plain_json, plain_msgpack
 
 SUBPROTOCOL_MSGPACK = "npc-world.v1.msgpack"
 SUBPROTOCOL_JSON = "npc-world.v1.json"
@@ -35,12 +36,14 @@ class Codec:
         text: whether it travels in text frames.
         dumps: a plain map to bytes; may raise.
         loads: bytes to whatever they hold; may raise.
+        plain: bytes to the plain observations that they hold; None where they hold anything else, which is for `loads`.
     """
 
     subprotocol: str
     text: bool
     dumps: Callable[[Mapping[str, Any]], bytes]
     loads: Callable[[bytes], object]
+    plain: Callable[[bytes], Run | None]
 
     def encode(self, frame: Frame) -> bytes:
         """The bytes of one frame, of any size: the limit is the link's to keep."""
@@ -53,7 +56,8 @@ class Codec:
 
     def decode_world(self, data: bytes) -> Decoded:
         """A frame that a world sent."""
-        return self._decode(data, ops.FROM_WORLD)
+        run = self.plain(data)
+        return self._decode(data, ops.FROM_WORLD) if run is None else Batch(items=run)
 
     def decode_agent(self, data: bytes) -> Decoded:
         """A frame that an agent sent."""
@@ -126,8 +130,8 @@ def _nothing(_constant: str) -> None:
     return None
 
 
-MSGPACK = Codec(subprotocol=SUBPROTOCOL_MSGPACK, text=False, dumps=_msgpack_dumps, loads=_msgpack_loads)
-JSON = Codec(subprotocol=SUBPROTOCOL_JSON, text=True, dumps=_json_dumps, loads=_json_loads)
+MSGPACK = Codec(subprotocol=SUBPROTOCOL_MSGPACK, text=False, dumps=_msgpack_dumps, loads=_msgpack_loads, plain=plain_msgpack)
+JSON = Codec(subprotocol=SUBPROTOCOL_JSON, text=True, dumps=_json_dumps, loads=_json_loads, plain=plain_json)
 
 #: In order of preference.
 CODECS: Mapping[str, Codec] = {codec.subprotocol: codec for codec in (MSGPACK, JSON)}

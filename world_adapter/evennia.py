@@ -20,11 +20,11 @@ from urllib.parse import urlsplit
 from world_adapter import cleaning
 from world_adapter.closing import backoff
 from world_adapter.errors import WorldRefused, WorldUnreachable
-from world_adapter.evennia_actions import ACTIONS, LINE_CHARS, Refusal, plan
+from world_adapter.evennia_actions import ACTIONS, LINE_CHARS, Command, Expect, Refusal, plan
 from world_adapter.evennia_exchange import Verdict
 from world_adapter.evennia_link import EvenniaLink, Login, Patience
 from world_adapter.evennia_text import Heard
-from world_adapter.evennia_wire import LinkLost
+from world_adapter.evennia_wire import FIRST_RECEIVE_LIMIT, LAST_RECEIVE_LIMIT, TOO_BIG, LinkLost
 from world_adapter.frames import ActResult, ActState, Limits, Observation, Resume, Speaker
 from world_adapter.inbox import Bounds, Drained, Inbox, addressed_to
 from world_adapter.world import Sink
@@ -35,6 +35,7 @@ MAX_WAITING, MAX_WAITING_CHARS = 5_000, 8_388_608  # observations behind a sink 
 BACKOFF_BASE_S, BACKOFF_CAP_S, BACKOFF_CAP_LOCAL_S = 0.5, 60.0, 2.0
 STEADY_S = 30.0  # a link that lived so long was a good one, and the back-off starts afresh
 DRAIN_S = 5.0
+READS = frozenset({Expect.SEEN, Expect.CARRIED})  # commands that change nothing
 
 _PRIO: Mapping[str, int] = {"speech": 5, "whisper": 7, "emote": 4, "presence": 3, "scene": 4, "moved": 6, "item": 5, "notice": 3}
 
@@ -65,6 +66,8 @@ class EvenniaWorld:
         WorldRefused: the address cannot be used.
     """
 
+    kinds_known = False  # the game says who speaks, not whether that is a person
+
     def __init__(
         self,
         url: str,
@@ -94,6 +97,7 @@ class EvenniaWorld:
         self._closing = asyncio.Event()
         self._turnstile = asyncio.Lock()
         self._next_act = 0.0
+        self._receive_limit = FIRST_RECEIVE_LIMIT
         self._heard_nothing_since: float | None = None
         self._npc = character or user
 
@@ -144,11 +148,11 @@ class EvenniaWorld:
                 if isinstance(planned, Refusal):
                     return _failed(id, planned.code, planned.message)
                 for command in planned:
-                    async with self._turnstile:
-                        await self._pace()
-                        exchange = await link.run(id, command)
-                        sent = True
-                    done.append(await link.outcome(exchange))
+                    verdict = await self._carry_out(link, id, command)
+                    sent = True
+                    if verdict.code == "lost" and command.expects in READS:
+                        verdict = await self._carry_out(link, id, command)  # a reload swallowed it, and looking twice harms nobody
+                    done.append(verdict)
                     if done[-1].state is not ActState.DONE:
                         break
         except LinkLost as exc:
@@ -161,6 +165,12 @@ class EvenniaWorld:
             said = f"The game did not say within {timeout_s:g} s what came of it."
             done.append(Verdict(state=ActState.UNKNOWN, text=said, code="timeout"))
         return _result(id, done)
+
+    async def _carry_out(self, link: EvenniaLink, tag: str, command: Command) -> Verdict:
+        async with self._turnstile:
+            await self._pace()
+            exchange = await link.run(tag, command)
+        return await link.outcome(exchange)
 
     async def _pace(self) -> None:
         loop = asyncio.get_running_loop()
@@ -191,6 +201,9 @@ class EvenniaWorld:
                 await self._attach_once()
             except (LinkLost, WorldUnreachable) as exc:
                 why = str(exc)
+                if isinstance(exc, LinkLost) and exc.code == TOO_BIG:
+                    # Somebody said more than we take in one frame. It is gone; the next one like it is heard.
+                    self._receive_limit = min(4 * self._receive_limit, LAST_RECEIVE_LIMIT)
                 if self._detach(why):
                     give_up_at = None
             except WorldRefused as exc:
@@ -218,7 +231,10 @@ class EvenniaWorld:
 
     async def _attach_once(self) -> None:
         epoch = f"{int(self._clock())}-{secrets.token_hex(4)}"
-        link = EvenniaLink(self._address.socket, self._login, self, direct=self._address.local, patience=self._patience)
+        link = EvenniaLink(
+            self._address.socket, self._login, self, direct=self._address.local, patience=self._patience,
+            receive_limit=self._receive_limit,
+        )  # fmt: skip
         await link.open()
         try:
             place = f"{self._address.host}:{self._address.port}"

@@ -16,17 +16,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from world_adapter import cleaning
+from world_adapter import cleaning, evennia_sight
 from world_adapter.errors import WorldRefused, WorldUnreachable
 from world_adapter.evennia_actions import Command
 from world_adapter.evennia_exchange import Exchange, Verdict
 from world_adapter.evennia_text import Ears, Heard, Room, html_to_text
-from world_adapter.evennia_wire import EvenniaWire, LinkLost
+from world_adapter.evennia_wire import FIRST_RECEIVE_LIMIT, EvenniaWire, LinkLost
 from world_adapter.frames import ActState
 
 MAX_MARKUP = 1_048_576  # characters of one text that are parsed, the rest is named as cut
 MAX_PEOPLE = 200
 MAX_OPEN = 8  # commands whose outcome is still awaited
+STIRRING = frozenset({"presence", "item", "moved", "scene"})  # after these the room may look different
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class Patience:
         settle_s: for an answer that comes after its command has returned.
         window_s: for an answer where the server has no `echo`.
         watch_s: between two looks whether the character is still in the game; they also keep servers from dropping us as idle.
+        glance_s: from something that may have changed the room to asking how it is now, where the game has the drop-in.
     """
 
     screen_s: float = 20.0
@@ -48,6 +50,7 @@ class Patience:
     settle_s: float = 1.0
     window_s: float = 3.0
     watch_s: float = 30.0
+    glance_s: float = 0.5
 
 
 class Ground(Protocol):
@@ -79,6 +82,7 @@ class EvenniaLink:
         ground: who gets what is heard.
         direct: never by way of the environment's proxy.
         patience: how long to wait for what.
+        receive_limit: bytes of one frame.
 
     Attributes:
         name: the character's name, which is the NPC's id in this world.
@@ -87,7 +91,10 @@ class EvenniaLink:
         last_tag: of the newest command that was sent, wholly or in part.
     """
 
-    def __init__(self, url: str, login: Login, ground: Ground, *, direct: bool = False, patience: Patience | None = None) -> None:
+    def __init__(
+        self, url: str, login: Login, ground: Ground, *, direct: bool = False, patience: Patience | None = None,
+        receive_limit: int = FIRST_RECEIVE_LIMIT,
+    ) -> None:  # fmt: skip
         self.name = login.character or login.user
         self.server = ""
         self.room: Room | None = None
@@ -96,7 +103,7 @@ class EvenniaLink:
         self._login = login
         self._ground = ground
         self._patience = patience or Patience()
-        self._wire = EvenniaWire(url, take=self._input, answer=self._answered, direct=direct)
+        self._wire = EvenniaWire(url, take=self._input, answer=self._answered, direct=direct, receive_limit=receive_limit)
         self._fenced = False  # the server answers questions
         self._logged_in = False
         self._called = ""  # the name that the server tells for us: the character's, or out of a body the account's
@@ -104,6 +111,9 @@ class EvenniaLink:
         self._screen: list[tuple[str, str, bool]] | None = []  # lines until `listen`, as (text, sort, from a channel)
         self._exchanges: list[Exchange] = []
         self._people: dict[str, None] = {}
+        self._sees = False  # the game has the drop-in, which tells the room as data
+        self._sight: Room | None = None  # the newest of it
+        self._glance: asyncio.Task[None] | None = None
 
     # Opening
 
@@ -171,6 +181,8 @@ class EvenniaLink:
         """Into the character: the server puts accounts that have one into it, `ic` does it for the others."""
         wanted = self._login.character
         for attempt in range(2):
+            if self._fenced:
+                await self._wire.send("get_inputfuncs")
             await self._wire.send("get_value", name="name")
             await self._wire.send("get_value", name="servername")
             end = await self._wire.ask()
@@ -202,11 +214,14 @@ class EvenniaLink:
                 self._route(text, sort, from_channel=from_channel)
         if self.room is None:
             await self._wire.send("text", "look")
+        self._stirred()
         watch = asyncio.create_task(self._watch(), name="evennia watch")
         try:
             code, reason = await self._wire.wait_closed()
         finally:
             watch.cancel()
+            if self._glance is not None:
+                self._glance.cancel()
         reason = self._scrubbed(reason).rstrip(".")
         if code == 1000 and "elsewhere" in reason.casefold():
             raise WorldRefused(
@@ -214,7 +229,7 @@ class EvenniaLink:
                 "stop the other one or give this one an account of its own.",
                 code=code,
             )
-        raise LinkLost(f"The game server closed the link (code {code}{f', {reason}' if reason else ''}).")
+        raise LinkLost(f"The game server closed the link (code {code}{f', {reason}' if reason else ''}).", code=code)
 
     async def _watch(self) -> None:
         with suppress(LinkLost):
@@ -247,6 +262,8 @@ class EvenniaLink:
         self._exchanges = [*self._exchanges[-MAX_OPEN + 1 :], exchange]
         with self._abandoning(exchange), suppress(LinkLost):
             await self._wire.send("text", command.line)
+            if self._sees:
+                await self._wire.send(evennia_sight.INPUT)
             await self._wire.ask()
             if self._fenced:
                 await self._run_through(exchange)
@@ -321,6 +338,35 @@ class EvenniaLink:
             self._called = cleaning.name(kwargs.get("value"))
         elif name == "get_value" and kwargs.get("name") == "servername":
             self.server = cleaning.name(kwargs.get("value"))
+        elif name == "get_inputfuncs":
+            self._sees = evennia_sight.is_offered(kwargs)
+        elif name == evennia_sight.INPUT:
+            self._told(evennia_sight.read_sight(kwargs))
+
+    # What is seen, where the game has the drop-in
+
+    def _told(self, sight: Room | None) -> None:
+        """The room as data: it replaces what was read out of prose. News, if it differs from what is known of this room."""
+        former, self._sight = self.room, sight
+        if sight is None or self._screen is not None or any(not exchange.closed for exchange in self._exchanges):
+            return  # with a command under way its outcome tells
+        self._enter(sight)
+        if former is None or former.data != sight.data:
+            self._ground.heard(Heard(kind="scene", text=evennia_sight.put(sight), sort=evennia_sight.INPUT, room=sight))
+
+    def _stirred(self) -> None:
+        """The room may look different now: a glance soon, one for all that happens until then."""
+        if self._sees and self._screen is None and (self._glance is None or self._glance.done()):
+            self._glance = asyncio.create_task(self._look_again(), name="evennia glance")
+
+    async def _look_again(self) -> None:
+        await asyncio.sleep(self._patience.glance_s)
+        with suppress(LinkLost):
+            await self._wire.send(evennia_sight.INPUT)
+
+    def _as_seen(self, room: Room) -> Room:
+        """The room as the drop-in told it, if that was this one."""
+        return self._sight if self._sight is not None and self._sight.name == room.name else room
 
     def _answered(self, number: int) -> None:
         """The server has handled everything up to question `number`."""
@@ -348,6 +394,8 @@ class EvenniaLink:
         elif heard.who and not heard.own:
             self._meet(heard.who)
         self._ground.heard(heard)
+        if heard.kind in STIRRING:
+            self._stirred()
 
     def _seen(self, heard: Heard, room: Room) -> Heard:
         """A room that nobody asked to see: the same one again, or somebody moved us."""
@@ -374,11 +422,14 @@ class EvenniaLink:
         if verdict is None or exchange.settled or not exchange.closed:
             return
         exchange.settled = True
+        if verdict.room is not None and self._sees:
+            verdict = exchange.verdict = replace(verdict, room=self._as_seen(verdict.room))
         if verdict.room is not None:
             self._enter(verdict.room)
             if exchange.walks:
                 news = f"You are now in {verdict.room.name}."
                 self._ground.heard(Heard(kind="moved", text=news, own=True, who=self.name, room=verdict.room))
+                self._stirred()
         if exchange.abandoned:
             self._drop(exchange)
             self._ground.late(exchange.tag, verdict)

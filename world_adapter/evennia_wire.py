@@ -23,7 +23,9 @@ from websockets.typing import Subprotocol
 from world_adapter import cleaning
 from world_adapter.errors import WorldRefused, WorldUnreachable
 
-MAX_FRAME = 4_194_304  # bytes taken in one frame; a usual client's 1 MiB ends the connection at one long `say` of a player
+FIRST_RECEIVE_LIMIT = 4_194_304  # bytes taken in one frame; a usual client's 1 MiB ends the connection at one long `say` of a player
+LAST_RECEIVE_LIMIT = 16_777_216  # bytes; to this it is raised when something larger ended a connection
+TOO_BIG = 1009
 OPEN_S, CLOSE_S = 10.0, 3.0
 
 # The library logs every frame at DEBUG, the login with its password among them: its logger here never goes that low.
@@ -32,7 +34,15 @@ _quiet.setLevel(logging.INFO)
 
 
 class LinkLost(Exception):  # noqa: N818 - an event in a link's life, not somebody's mistake
-    """The connection is gone or of no use. The message is one plain sentence."""
+    """The connection is gone or of no use. The message is one plain sentence.
+
+    Attributes:
+        code: the close code, 0 where that is not how it ended.
+    """
+
+    def __init__(self, sentence: str, *, code: int = 0) -> None:
+        super().__init__(sentence)
+        self.code = code
 
 
 class EvenniaWire:
@@ -43,6 +53,7 @@ class EvenniaWire:
         take: called with each frame that is no answer: input, args, kwargs.
         answer: called with the number of each answered question, after `place` was set.
         direct: never by way of the environment's proxy.
+        receive_limit: bytes of one frame.
 
     Attributes:
         asked: number of the newest question.
@@ -55,6 +66,7 @@ class EvenniaWire:
 
     def __init__(
         self, url: str, *, take: Callable[[str, list[Any], dict[str, Any]], None], answer: Callable[[int], None], direct: bool = False,
+        receive_limit: int = FIRST_RECEIVE_LIMIT,
     ) -> None:  # fmt: skip
         self.asked = 0
         self.answered = 0
@@ -66,6 +78,7 @@ class EvenniaWire:
         self._take = take
         self._answer = answer
         self._direct = direct
+        self._receive_limit = receive_limit
         self._ws: ClientConnection | None = None
         self._reader: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
@@ -84,7 +97,7 @@ class EvenniaWire:
             self._ws = await connect(
                 self._url,
                 subprotocols=[Subprotocol("v1.evennia.com")],  # the 6 series picks in its own order, older ones pick none
-                max_size=MAX_FRAME,
+                max_size=self._receive_limit,
                 open_timeout=OPEN_S,
                 close_timeout=CLOSE_S,
                 logger=_quiet,
@@ -107,6 +120,9 @@ class EvenniaWire:
         if self._ws is None or self._reader is None:
             raise LinkLost("The connection was never opened.")
         await self._reader
+        ours = self._ws.protocol.close_sent
+        if ours is not None and ours.code == TOO_BIG:
+            return TOO_BIG, "it sent more than we take in one frame"
         return self._ws.close_code or 1006, cleaning.name(self._ws.close_reason or "", 200)
 
     async def close(self) -> None:

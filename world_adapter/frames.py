@@ -7,7 +7,7 @@ Python cannot spell or that read badly are `speaker` (wire: `from`), `own` (wire
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
@@ -161,7 +161,7 @@ class Batch:
         malformed: how many further items of the frame could not be understood.
     """
 
-    items: tuple[Observation, ...]
+    items: Sequence[Observation]
     malformed: int = 0
 
 

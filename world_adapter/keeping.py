@@ -61,7 +61,7 @@ class Kept:
 
 
 class WorldStore(Protocol):
-    """Where a world's half of the protocol is kept. `keeping_sqlite.SqliteStore` is one; a game with a database of its own gives its own."""
+    """Where a world keeps its half of the protocol: `keeping_sqlite.SqliteStore`, or a game's own."""
 
     def load(self, world: str) -> Kept | None:
         """Everything that was kept of `world`, None for the first time. Called once, before anything is served; may block.

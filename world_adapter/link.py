@@ -54,6 +54,7 @@ from world_adapter.frames import (
     UnknownOp,
     Welcome,
 )
+from world_adapter.runs import Run
 from world_adapter.sequence import Sequence as Stream
 
 
@@ -158,6 +159,11 @@ class AgentLink:
     def attached(self) -> bool:
         c = self._connection
         return c is not None and c.welcome is not None and not c.hung
+
+    @property
+    def unstored(self) -> int:
+        """Observations that were delivered and wait for the disk."""
+        return self._unstored_items
 
     @property
     def resume(self) -> Resume | None:
@@ -424,7 +430,7 @@ class AgentLink:
         self._count_stream()
         if not items:
             return
-        chars = sum(len(item.text) for item in items)
+        chars = items.words.chars if isinstance(items, Run) else sum(len(item.text) for item in items)
         self._unstored.append((self._epoch, items[-1].seq, len(items), chars))
         self._unstored_items += len(items)
         self._unstored_chars += chars

@@ -14,7 +14,7 @@ from world_adapter.keeping import KeptAct, KeptLife
 from world_adapter.replay import Replay
 
 if TYPE_CHECKING:
-    from world_adapter.host import Guest
+    from world_adapter.guest import Guest
 
 KNOWN_ACTS = 100_000  # action ids remembered per NPC, and their results
 

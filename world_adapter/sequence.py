@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Items
 
 from world_adapter.frames import Observation
+from world_adapter.runs import Run
 
 # What may wait behind a gap. A newcomer beyond it is dropped: the world still has it and sends it again after a resume.
 MAX_EARLY = 10_000
@@ -79,6 +80,8 @@ class Sequence:
         self._fresh = False
 
     def _follows(self, items: Items[Observation]) -> bool:
+        if isinstance(items, Run) and items.words.rise:
+            return items.rows[0].seq == self.next
         expected = self.next
         for item in items:
             if item.seq != expected:

@@ -27,6 +27,10 @@ A whole world, in which NPCs hear what is said and may answer:
 Invariant: `observe` never blocks and never fails because of an agent: each observation is kept until the NPC's agent has it on its disk
 (at least the newest 1,000), whatever happens to the connection. An action id runs at most once. All methods are to be called on the loop
 that `listen` was called on. What the two sides say to each other is in SPEC.md.
+
+With `store=SqliteStore("harbour.db")` that holds over the death of this process too: see `keeping`. A number that `observe` answered is
+told to the agent once it is stored (`until_stored` waits for it); where the game dies before, nobody has heard it, and the number is given
+again. Actions that were under way when it died are given to `on_interrupted`.
 """
 
 from __future__ import annotations
@@ -42,7 +46,6 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-import structlog
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
@@ -52,10 +55,14 @@ from world_adapter.effects import Hangup
 from world_adapter.errors import WorldError
 from world_adapter.frames import DEFAULT_PRIO, ActionSpec, ActProgress, ActResult, ActState, Gate, Limits, Speaker
 from world_adapter.host import Arrived, Execute, Guest, Host, Left, Stop
+from world_adapter.keeping import WorldStore
 
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger(__name__)  # the standard library's, so that a game needs nothing of ours but the wire
 _quiet = logging.getLogger("world_adapter.websockets")  # what strangers do to our port is no news, and no traceback on anyone's terminal
 _quiet.addHandler(logging.NullHandler())
+
+CLOSE_STORE_S = 5.0  # seconds that a store may take when the world ends
+STORE_AGAIN_S, STORE_AGAIN_MAX_S = 0.05, 5.0
 
 Token: TypeAlias = str | Mapping[str, str] | None
 OnAct: TypeAlias = "Callable[[Request], Awaitable[str | ActResult | None]]"
@@ -94,13 +101,21 @@ class WorldServer:
         token: what agents must bear: one for all, one per NPC, or None for a world that trusts its network.
         on_attach: called with the NPC's id when an agent has attached, and when it came back.
         on_detach: called with the NPC's id when its agent is gone.
-        epoch: names this run of the world's time; a new one by default, since numbers do not survive the process.
+        epoch: names this run of the world's time; by default the stored one, or a new one where there is no store, since numbers do not
+            survive the process then. Another one than the stored begins all numbers anew; what actions were executed is still known.
         heartbeat_s: seconds of silence after which either side pings; twice that is death.
         max_frame: bytes that an agent may send in one frame.
         limits: what one NPC may do, told to its agent.
         keep: how many unacknowledged observations are kept for each NPC; 1,000 at least.
         subprotocols: the codecs to offer, in order of preference; both by default.
         clock: unix seconds for observations that bring no time of their own.
+        store: where it is kept what must survive this process; the server closes it. None: with this process all is over.
+        on_interrupted: as `on_act`, called once for each action that an earlier process had begun and not ended, when `listen` is called:
+            it goes on with a walk, or looks up whether the sale was made. By default such an action has failed, and its agent is told that
+            it may have happened all the same.
+
+    Raises:
+        WorldStoreError: what is stored cannot be used.
     """
 
     def __init__(
@@ -120,17 +135,25 @@ class WorldServer:
         keep: int = 10_000,
         subprotocols: Sequence[str] = tuple(CODECS),
         clock: Callable[[], float] = time.time,
+        store: WorldStore | None = None,
+        on_interrupted: OnAct | None = None,
     ) -> None:
         self._on_act = on_act
+        self._on_interrupted = on_interrupted or _interrupted
         self._on_attach = on_attach
         self._on_detach = on_detach
         self._token = token
         self._subprotocols = [CODECS[name] for name in subprotocols]
         self._clock = clock
+        self._store = store
+        kept = store.load(world) if store is not None else None
         self._host = Host(
-            world=world, epoch=epoch or secrets.token_hex(6), authorise=self._authorised, npcs=npcs, actions=actions,
-            heartbeat_s=heartbeat_s, max_frame=max_frame, limits=limits, keep=keep,
+            world=world, epoch=epoch or (kept.epoch if kept is not None else secrets.token_hex(6)), authorise=self._authorised, npcs=npcs,
+            actions=actions, heartbeat_s=heartbeat_s, max_frame=max_frame, limits=limits, keep=keep, stored=store is not None, kept=kept,
         )
+        self._listened = False
+        self._keeper: asyncio.Task[None] | None = None
+        self._to_keep = asyncio.Event()
         self._servers: list[Server] = []
         self._connections: dict[Guest, _Connection] = {}
         self._running: dict[tuple[str, str], asyncio.Task[None]] = {}
@@ -154,11 +177,20 @@ class WorldServer:
             logger=_quiet,
         )
         self._servers.append(server)
+        if self._store is not None and self._keeper is None:
+            self._keeper = asyncio.create_task(self._keep(self._store), name="world store")
+        interrupted = [] if self._listened else self._host.unfinished()
+        self._listened = True
+        for effect in interrupted:
+            self._start(effect, self._on_interrupted)
         found: int = next(iter(server.sockets)).getsockname()[1]
         return found
 
     async def close(self, *, retry_after_s: float = 1.0) -> None:
-        """Says goodbye to all agents (they may come again after so many seconds), stops running actions, closes the door. Idempotent."""
+        """Says goodbye to all agents (they may come again after so many seconds), stops running actions, closes the door. Idempotent.
+
+        What is not stored by then is waited for, a few seconds at most.
+        """
         for guest in list(self._connections):
             self._host.farewell(guest, retry_after_s=retry_after_s)
         self._pump()
@@ -173,6 +205,22 @@ class WorldServer:
         for server in servers:
             server.close()
             await server.wait_closed()
+        store, self._store = self._store, None
+        if store is not None:
+            await self._last_kept()
+            await store.close()
+
+    async def _last_kept(self) -> None:
+        """What has changed until now is stored, unless the store does not take it."""
+        if self._keeper is None:
+            return
+        try:
+            async with asyncio.timeout(CLOSE_STORE_S):
+                await self._until(lambda: self._host.safe(self._host.mark))
+        except TimeoutError:
+            _log.error("the world ends with changes that its store has not taken")
+        self._keeper.cancel()
+        await asyncio.gather(self._keeper, return_exceptions=True)
 
     # What the game tells
 
@@ -249,7 +297,34 @@ class WorldServer:
         wanted = self._host.newest(npc) if seq is None else seq
         await self._until(lambda: self._host.acked(npc) >= wanted)
 
+    async def until_stored(self, npc: str, seq: int | None = None) -> None:
+        """Waits until what was told up to `seq` would survive the death of this process; by default, all that was told so far."""
+        wanted = self._host.newest(npc) if seq is None else seq
+        await self._until(lambda: self._host.kept(npc) >= wanted)
+
     # Inside
+
+    async def _keep(self, store: WorldStore) -> None:
+        """Stores what has changed, as often as there is something; what gathers meanwhile goes together."""
+        while True:
+            changes = self._host.changes()
+            if changes is None:
+                self._to_keep.clear()
+                await self._to_keep.wait()
+                continue
+            wait = STORE_AGAIN_S
+            while True:
+                try:
+                    await store.keep(changes)
+                    break
+                except Exception:  # noqa: BLE001 - see the next line
+                    # The store may be the game author's: whatever it raises, nothing is lost as long as this process lives.
+                    _log.exception("what must survive the world cannot be stored; agents are told nothing until it can")
+                    await asyncio.sleep(wait)
+                    wait = min(2 * wait, STORE_AGAIN_MAX_S)
+            self._host.stored(changes)
+            self._pump()
+            self._changed.set()
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
@@ -307,12 +382,12 @@ class WorldServer:
                         case Stop():
                             self._stop(effect)
                         case Arrived():
-                            _log.info("npc attached", npc=effect.npc, agent=effect.agent, resumed=effect.resumed)
+                            _log.info("npc attached: %s by %s%s", effect.npc, effect.agent, ", resumed" if effect.resumed else "")
                             self._changed.set()
                             if self._on_attach is not None:
                                 self._on_attach(effect.npc)
                         case Left():
-                            _log.info("npc detached", npc=effect.npc)
+                            _log.info("npc detached: %s", effect.npc)
                             if self._on_detach is not None:
                                 self._on_detach(effect.npc)
                         case Hangup() if connection is not None:
@@ -322,10 +397,11 @@ class WorldServer:
                 if connection is not None:
                     connection.wake.set()
                     connection.alarm.set(guest.deadline)
+        self._to_keep.set()
 
-    def _start(self, effect: Execute) -> None:
+    def _start(self, effect: Execute, handler: OnAct | None = None) -> None:
         key = (effect.npc, effect.act.id)
-        task = asyncio.get_running_loop().create_task(self._perform(effect))
+        task = asyncio.get_running_loop().create_task(self._perform(effect, handler or self._on_act))
         self._running[key] = task
         task.add_done_callback(lambda _: self._running.pop(key, None))
 
@@ -334,7 +410,7 @@ class WorldServer:
         if task is not None:
             task.cancel()
 
-    async def _perform(self, effect: Execute) -> None:
+    async def _perform(self, effect: Execute, handler: OnAct) -> None:
         npc, act = effect.npc, effect.act
 
         def progress(text: str, fraction: float | None = None) -> None:
@@ -342,7 +418,7 @@ class WorldServer:
             self._pump()
 
         try:
-            outcome = await self._on_act(Request(npc=npc, id=act.id, name=act.name, args=act.args, progress=progress))
+            outcome = await handler(Request(npc=npc, id=act.id, name=act.name, args=act.args, progress=progress))
         except asyncio.CancelledError:
             self.finish(npc, ActResult(id=act.id, state=ActState.CANCELLED, text="cancelled"))
             raise
@@ -350,7 +426,7 @@ class WorldServer:
             result = ActResult(id=act.id, state=ActState.FAILED, text=str(failure), error_code=failure.code, error_message=str(failure))
         except Exception:  # noqa: BLE001 - see the next line
             # The handler is the game author's: whatever it raises, the world goes on, the author sees the trace, the NPC an honest end.
-            _log.exception("an action's handler failed", npc=npc, action=act.name, id=act.id)
+            _log.exception("an action's handler failed: %s of %s, id %s", act.name, npc, act.id)
             result = ActResult(id=act.id, state=ActState.FAILED, error_code="internal", error_message="the world failed to do this")
         else:
             match outcome:
@@ -359,6 +435,11 @@ class WorldServer:
                 case _:
                     result = ActResult(id=act.id, state=ActState.DONE, text=outcome or "")
         self.finish(npc, result)
+
+
+async def _interrupted(request: Request) -> str:
+    """What has become of an action that the death of an earlier process broke off, if the game does not know it."""
+    raise ActFailed(f"The world stopped while this was being done ({request.name}); it may have happened all the same.", code="interrupted")
 
 
 class _Connection:

@@ -15,7 +15,7 @@ __all__ = ["ActResult", "ActState", "ActionSpec", "Limits", "Observation", "Resu
 
 
 class Sink(Protocol):
-    """The NPC's side of the seam. Every method is called from the event loop's thread, never two at once.
+    """The NPC's side of the seam. Every method is called from the event loop's thread.
 
     Order: `attached` comes before the first `observed` of an attachment; `actions_changed` after it, at any time and again whenever the
     list is replaced; after `detached` nothing comes until the next `attached`.
@@ -24,7 +24,8 @@ class Sink(Protocol):
     async def observed(self, batch: Sequence[Observation], *, world: str, epoch: str) -> None:
         """Takes the next observations in order, each exactly once. Returns once they are durable: only then are they acknowledged.
 
-        While it has not returned, later observations gather behind it; an exception ends `World.run` with that exception.
+        It may be called again, for what follows, while it waits for the disk; so it takes what it is given before it first awaits. When
+        several calls wait, later observations gather behind them; an exception ends `World.run` with that exception.
         """
 
     def actions_changed(self, actions: Sequence[ActionSpec]) -> None:

@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 import typer
 from rich.console import Console
 
-from npc.cli import attach, diary, log, status
+from npc.cli import attach, diary, doctor, log, replay, status
 from npc.errors import NpcError
 
 app = typer.Typer(
@@ -24,11 +24,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("attach", help=attach.HELP)(attach.attach)
+app.command("doctor", help=doctor.HELP)(doctor.doctor)
 app.command("status")(status.status)
 app.command("log")(log.log)
+app.command("replay")(replay.command)
 app.add_typer(diary.app, name="diary")
 
-OWN = frozenset({"attach", "status", "log", "diary"})
+OWN = frozenset({"attach", "doctor", "status", "log", "replay", "diary"})
 
 
 def add_plugins() -> None:

@@ -33,7 +33,7 @@ Example: npc attach ws://127.0.0.1:8765 --persona warden.toml --home ./warden
 
 
 def attach(
-    url: Annotated[str, typer.Argument(help="ws:// or wss:// (the open protocol), evennia+ws://HOST:PORT")],
+    url: Annotated[str, typer.Argument(help="ws:// or wss:// (the open protocol), evennia+ws://HOST:PORT, neuro+ws://HOST:PORT (listens)")],
     persona: Annotated[Path, typer.Option(help="The persona file (TOML).")],
     home: Annotated[Path | None, typer.Option(help="The NPC's home folder.")] = None,
     model: Annotated[str | None, typer.Option(help="The model, instead of the persona's.")] = None,
@@ -89,6 +89,8 @@ def _line(what: str, data: Mapping[str, Any]) -> str:
             words = " ".join(str(data["text"]).split())
             words = words if len(words) <= 160 else words[:157] + "..."
             return f"  {data['speaker'] or data['kind']}: {words}"
+        case "more heard":
+            return f"  … and {data['count']:,} more"
         case "act":
             return f"> {data['action']} {json.dumps(data['args'], ensure_ascii=False)[:160]}"
         case "thought":
@@ -101,6 +103,12 @@ def _line(what: str, data: Mapping[str, Any]) -> str:
             return f"! {data.get('why') or data.get('text')}"
         case "reset":
             return f"# context reset: {data['reason']}; see npc diary list"
+        case "yield":
+            return "# the mind rests while the body acts"
+        case "woken from yield":
+            return f"# woken after {data['after_s']:.0f} s: {data['reason']}"
+        case "goal refused" | "contradicted":
+            return f"! {data['action']}: {data['why']}"
         case "model failure":
             return f"! model: {data['message']}"
         case "waiting":

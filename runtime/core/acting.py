@@ -1,7 +1,7 @@
 """Tools: results coming in, the body busy, the step complete.
 
-Invariants: a result counts once and only for the calls it was made for; results are kept as they come, so that a crash loses none that was
-known; a tool that never answers has an unknown outcome after a while.
+Invariants: a result counts once and only for the call it was made for, known by operation and id; results are kept as they come, so that a
+crash loses none that was known; a tool that never answers has an unknown outcome after a while.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from . import events as ev
 from . import resting, waking
 from .messages import result_block
-from .pending import close_calls, ended_late
+from .pending import close_calls, ended_late, key_of
 from .turns import Cause, State
 
 if TYPE_CHECKING:
@@ -20,14 +20,18 @@ if TYPE_CHECKING:
 
 def tool(session: Session, event: ev.ToolStarted | ev.ToolFinished) -> None:
     """A call has begun a long action, or has its result."""
-    pending = session.pending.get(event.call)
-    if pending is None and isinstance(event, ev.ToolFinished) and _is_under_way(session, event):
-        ended_late(session, event.call, event.text, event.event, event.gist)
+    pending = session.pending.get(event.call) if event.op == session.tools_op else None
+    key = key_of(event.op, event.call)
+    if isinstance(event, ev.ToolFinished) and key in session.under_way:
+        if event.told:
+            del session.under_way[key]
+        else:
+            ended_late(session, key, event.text, event.event, event.gist)
         session.checkpoint()
         if session.state is State.IDLE:
             waking.look(session, event.now)
         return
-    if pending is None or pending.result is not None or event.op < session.tools_op:
+    if pending is None or pending.result is not None:
         session.log("stale", what="tool result", call=event.call, op=event.op, current=session.op, state=str(session.state))
         return
     pending.started = isinstance(event, ev.ToolStarted)
@@ -40,11 +44,6 @@ def tool(session: Session, event: ev.ToolStarted | ev.ToolFinished) -> None:
         _look(session, event.now)
     elif session.unsaved:
         session.checkpoint()
-
-
-def _is_under_way(session: Session, event: ev.ToolFinished) -> bool:
-    _, op = session.under_way.get(event.call, ("", event.op + 1))
-    return event.op >= op
 
 
 def overdue(session: Session, now: float) -> None:
@@ -63,14 +62,14 @@ def _look(session: Session, now: float) -> None:
         if session.unsaved:
             session.checkpoint()
         return
-    if any(p.started for p in session.pending.values()):
+    if session.settings.yields and any(p.started and p.result is None for p in session.pending.values()):
         session.move(Cause.BODY_BUSY)
         session.away_since = now
         session.log("yield", calls=list(session.waiting_calls))
         session.checkpoint()
         session.timer_at("yield", now + session.settings.yield_s)
         if session.stirred_urgent > session.drained:
-            waking.wake_mind(session, now, "woke")
+            waking.wake_mind(session, now, session.urgent_why or "woke")
         return
     close_calls(session)
     if why := resting.turn_is_over(session, now):

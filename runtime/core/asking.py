@@ -15,9 +15,9 @@ from . import fitting, resting
 from .budget import Part, Room, misfit
 from .calibration import START
 from .fence import fenced
-from .layout import request
+from .layout import lacking, request
 from .messages import Kind, Message, total
-from .opening import EACH, NOTE, notebook_block, opening
+from .opening import EACH, LEAST, NOTE, LeftOut, notebook_block, opening
 from .pending import close_calls
 from .repair import mended, problems
 from .turns import Cause, Owed
@@ -43,8 +43,10 @@ def prepared(session: Session, event: ev.Prepared) -> None:
     fresh = _take_in(session, event, fitting.room_of(session))
     if parts := _too_big(session, event):
         _no_room(session, event.now, parts)
+    elif gone := [name for name, text in event.standing if text not in event.tail]:
+        _not_without(session, event.now, gone)
     elif fitting.fit(session, event.now, opening=fresh):
-        if fresh:
+        if fresh or (session.bare and not session.warm):
             _show_notebook(session, event.notebook)
         _call(session, event)
 
@@ -70,6 +72,7 @@ def _take_in(session: Session, event: ev.Prepared, room: Room) -> bool:
         newest = event.observations[-1].tokens + 2 * EACH + NOTE if event.observations else 0
         limit = left if newest <= left else room.limit
     tail = "" if begun or session.settings.shape.tail_as_system else event.tail
+    left_out = LeftOut()
     blocks = opening(
         event.observations,
         event.recalled,
@@ -80,7 +83,10 @@ def _take_in(session: Session, event: ev.Prepared, room: Room) -> bool:
         # This also makes every request after a failure another one, however little happened since.
         marker="" if begun or not session.broken_off else f"[{session.broken_off}]",
         late=late,
+        left_out=left_out,
     )
+    if lost := left_out.plain:
+        session.log("left out", why=f"the turn's opening has room for {limit:,} tokens of ours", limit=limit, **lost)
     session.broken_off = session.broken_off if begun else ""
     session.append(Message("user", blocks, session.turn))
     return not begun
@@ -94,14 +100,21 @@ def _shows(session: Session, notebook: str) -> bool:
 
 
 def _show_notebook(session: Session, notebook: str) -> None:
-    """A rung may just have taken the copy away: then this opening, which was not sent yet, gets another, if there is room."""
+    """A rung may just have taken the copy away: then this opening, which was not sent yet, gets another, if there is room.
+
+    So does what a reset has left, which begins the history anew: as much of it as half of the room holds.
+    """
     if not notebook.strip() or _shows(session, notebook):
         return
     opening_ = session.messages[-1]
     if any(b.kind is Kind.NOTEBOOK for b in opening_.blocks):
         return  # a clipped one
     block = notebook_block(notebook, session.budget.window, session.count)
-    if session.tokens + block.tokens <= fitting.room_of(session).limit:
+    left = fitting.room_of(session).limit - session.tokens
+    if session.bare and block.tokens > left // 2 and left >= 4 * LEAST:
+        block = notebook_block(notebook, left // 2, session.count)
+    if block.tokens <= left:
+        session.unsaved = True
         session.messages = (*session.messages[:-1], opening_.having((block, *opening_.blocks)))
 
 
@@ -130,14 +143,25 @@ def _no_room(session: Session, now: float, parts: tuple[Part, ...]) -> None:
     need, window = sum(p.tokens for p in parts), session.budget.window
     text = f"nothing fits: fixed parts, reserve and the smallest observation need {need:,} tokens, the window has {window:,}"
     if session.answers:
-        if not session.outages:
-            session.emit(fx.Page(text=f"{text}; no call is made until that is mended"))
-        session.outages += 1
-        resting.wait(session, now, session.settings.outage_max_s)
+        most = max(parts, key=lambda p: p.tokens)
+        _stand_still(session, now, f"{text} (most of it: {most.name}, {most.tokens:,}); no call is made until that is mended")
         return
     session.emit(fx.Page(text=text))
     session.emit(fx.End(code=EXIT_MISCONFIGURED, message=text, parts=parts))
     session.move(Cause.GIVEN_UP)
+
+
+def _not_without(session: Session, now: float, names: list[str]) -> None:
+    """Something is missing that no request may lack: no call is made."""
+    session.log("fixed field missing", names=names)
+    _stand_still(session, now, f"no call is made without its fixed fields, and these are missing: {', '.join(names)}")
+
+
+def _stand_still(session: Session, now: float, text: str) -> None:
+    if not session.outages:
+        session.emit(fx.Page(text=text))
+    session.outages += 1
+    resting.wait(session, now, session.settings.outage_max_s)
 
 
 # ------------------------------------------------------------ the request
@@ -155,11 +179,15 @@ def _call(session: Session, event: ev.Prepared) -> None:
             return
         session.edit(whole)
         body = _body(session, event, whole)
-    raw = session.fixed_raw + session.tokens
+    if gone := lacking(body, event.fixed):
+        _not_without(session, event.now, gone)
+        return
+    raw, warm = session.fixed_raw + session.tokens, session.warm
     session.warm = sum(len(m.blocks) for m in session.messages) + (1 if session.record_block else 0)
     session.raw_sent, session.cap_sent = raw, int(body["max_tokens"])
     estimate, room = session.calibration.estimate(raw), fitting.room_of(session)
-    session.log("request", raw=raw, estimate=estimate, history=session.tokens, high=room.high, limit=room.limit)
+    sizes = {"high": room.high, "limit": room.limit, "record_room": room.record, "cap": session.cap_sent, "warm": warm}
+    session.log("request", raw=raw, estimate=estimate, history=session.tokens, **sizes)
     if session.unsaved:
         session.checkpoint()
     session.emit(fx.CallModel(op=session.next_op(), turn=session.turn, step=session.step, body=body, raw=raw, estimate=estimate))

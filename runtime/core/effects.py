@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .budget import Part
+from .findings import Findings
 from .record import Line
 
 
@@ -14,7 +15,8 @@ from .record import Line
 class Prepare:
     """Gather what the next request is made of; answered by `Prepared`.
 
-    `drain` asks for the news too. `reason` is why the turn goes on: news, idle, tools, again, woke.
+    `drain` asks for the news too. `reason` is why the turn goes on: news, idle, tools, again, woke. `away_s` are the seconds for which the
+    body has acted without the mind until now, 0 where it did not.
     """
 
     op: int
@@ -22,6 +24,7 @@ class Prepare:
     step: int
     reason: str
     drain: bool
+    away_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,7 @@ class Summarise:
     """Ask for a summary in the background; answered by `SummaryReady` or `SummaryFailed`."""
 
     op: int
-    narrative: str
+    findings: Findings
     lines: tuple[Line, ...]
     max_tokens: int
 

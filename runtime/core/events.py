@@ -60,10 +60,11 @@ class Restarted(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stirred(_Event):
-    """There is news outside; `n` counts such events, so that draining and stirring cannot miss each other."""
+    """There is news outside; `n` counts such events, so that draining and stirring cannot miss each other. `why` is what made it urgent."""
 
     n: int
     urgent: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,7 @@ class Prepared(_Event):
         fixed: tools, rules, persona.
         tail: trusted words only.
         tail_tokens: raw tokens of `tail`.
+        standing: texts by name that the tail must hold, word for word.
         observations: the news that was drained, in order, the newest last (only where the effect asked for draining). What is handed
             over here is in the history from now on, unless the event is stale.
         recalled: memories that fit the news.
@@ -93,6 +95,7 @@ class Prepared(_Event):
     fixed: Fixed
     tail: str = ""
     tail_tokens: int = 0
+    standing: tuple[tuple[str, str], ...] = ()
     observations: tuple[Observation, ...] = ()
     recalled: tuple[Memory, ...] = ()
     notebook: str = ""
@@ -120,7 +123,8 @@ class ToolStarted(_Event):
 class ToolFinished(_Event):
     """A tool has its result. `gist` are lines worth keeping of it (what was said aloud, what was decided).
 
-    For a long action whose call was closed meanwhile (the mind woke before its end) the result is told with the next news.
+    For a long action whose call was closed meanwhile (the mind woke before its end) the result is told with the next news, unless it is
+    `told` already, by the result of another call.
     """
 
     op: int
@@ -129,6 +133,7 @@ class ToolFinished(_Event):
     error: bool = False
     event: int = 0
     gist: tuple[str, ...] = ()
+    told: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +163,13 @@ class SummaryFailed(_Event):
     dollars: float = 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paid(_Event):
+    """Money went out beside the session's own calls; it counts for the day."""
+
+    dollars: float
+
+
 Event = (
     Attached
     | Detached
@@ -171,4 +183,5 @@ Event = (
     | SessionPersisted
     | SummaryReady
     | SummaryFailed
+    | Paid
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-_CLOSING = re.compile(r"<(?=/?\s*(?:observation|recalled|notebook|record|system|context)\b)", re.IGNORECASE)
+_CLOSING = re.compile(r"<(?=/?\s*(?:observation|recalled|notebook|record|diary|talk|so_far|system|context)\b)", re.IGNORECASE)
 _UNSAFE = re.compile(r"[\s\"'<>=&]+")
 LABEL_CHARS = 48
 

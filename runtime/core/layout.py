@@ -20,17 +20,20 @@ MARK: Mapping[str, str] = {"type": "ephemeral"}
 class Fixed:
     """The fixed part: tools sorted by name, keys sorted; system block one (the same for every NPC of a world) and two (this NPC's).
 
-    `tokens` are raw; `rule` is the constitution, word for word, as it stands in block two.
+    `tokens` are raw; `must` are the texts, by name, that no request may lack, word for word.
     """
 
     tools: tuple[Mapping[str, Any], ...]
     system: tuple[str, ...]
     tokens: int
     sizes: tuple[tuple[str, int], ...] = ()
+    must: tuple[tuple[str, str], ...] = ()
 
 
-def make_fixed(*, tools: Sequence[Mapping[str, Any]], system: Sequence[tuple[str, str]], count: Count) -> Fixed:
-    """A counted fixed part; `system` holds (name, text) pairs, and texts that are blank are left out.
+def make_fixed(
+    *, tools: Sequence[Mapping[str, Any]], system: Sequence[tuple[str, str]], count: Count, must: Sequence[tuple[str, str]] = ()
+) -> Fixed:
+    """A counted fixed part; `system` and `must` hold (name, text) pairs, and texts that are blank are left out.
 
     Tools are sorted by name and keys at every depth, so that neither the order of connection nor of a dict moves a byte; of two tools of
     one name the first counts, since the provider takes no request with both.
@@ -42,7 +45,32 @@ def make_fixed(*, tools: Sequence[Mapping[str, Any]], system: Sequence[tuple[str
     sizes = [("tools", sum(count(_dumped(t)) + TOOL_OVERHEAD for t in ordered))]
     texts = [(name, text) for name, text in system if text.strip()]
     sizes += [(name, count(text) + MESSAGE_OVERHEAD) for name, text in texts]
-    return Fixed(tools=ordered, system=tuple(t for _, t in texts), tokens=sum(n for _, n in sizes), sizes=tuple(sizes))
+    return Fixed(
+        tools=ordered,
+        system=tuple(t for _, t in texts),
+        tokens=sum(n for _, n in sizes),
+        sizes=tuple(sizes),
+        must=tuple((name, text) for name, text in must if text.strip()),
+    )
+
+
+def lacking(body: Mapping[str, Any], fixed: Fixed) -> list[str]:
+    """Names of what a request must hold of its fixed part and does not."""
+    system = [str(block.get("text") or "") for block in body.get("system") or ()]
+    out = [name for name, text in fixed.must if not any(text in part for part in system)]
+    if list(fixed.tools) != (body.get("tools") or []):
+        out.append("tools")
+    return out
+
+
+def tail_lacking(body: Mapping[str, Any], tail: str, standing: Sequence[tuple[str, str]]) -> list[str]:
+    """The same of its tail, which is a block of its own and holds the `standing` texts. An answer that goes back as it is has none."""
+    rows = body["messages"]
+    out = [name for name, text in standing if text not in tail]
+    if tail and rows and rows[-1]["role"] != "assistant":
+        told = (block.get("text") for row in reversed(rows) if row["role"] != "assistant" for block in row["content"])
+        out += [] if tail in told else ["tail"]
+    return out
 
 
 def _sorted(value: Any) -> Any:
@@ -69,12 +97,14 @@ class Shape:
         tail_as_system: the tail travels as a system message at the very end.
         thinking_off: `thinking` must be disabled by name.
         cache: whether cache marks are sent at all.
+        structured: an answer can be held to a JSON schema.
     """
 
     model: str
     tail_as_system: bool = False
     thinking_off: bool = False
     cache: bool = True
+    structured: bool = False
 
 
 def request(

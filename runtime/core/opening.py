@@ -7,14 +7,15 @@ take only what the news leaves; what had to be left out is counted in the text.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from .events import Memory, Observation
 from .fence import fenced
 from .messages import BLOCK_OVERHEAD, MESSAGE_OVERHEAD, Block, Count, Kind, text_block
 from .rungs import clipped
 from .sharing import shares
-from .tokens import clip
+from .tokens import CUT, clip
 
 #: Where not all of the news fits, it is cut to this share of the room, so that the turn has some left to act in.
 CUT_SHARE = 0.7
@@ -23,6 +24,34 @@ SHARED = 600  # up to this many
 LEAST = 32  # an item gets at least this much or is left out
 EACH = 8  # raw tokens beside an item's own
 NOTE = 20  # of the line that counts what was left out
+NAMED = 32  # things left out that the log names one by one
+
+
+@dataclass(slots=True, kw_only=True)
+class LeftOut:
+    """What did not find room, for the log: what kind, event and raw tokens of each, and of what was cut the tokens that stayed."""
+
+    cut: list[list[Any]] = field(default_factory=list)
+    omitted: list[list[Any]] = field(default_factory=list)
+
+    def saw(self, kind: Kind, event: int, tokens: int, given: int) -> None:
+        """Something of `tokens` was given the room of `given`."""
+        if not given:
+            self.omitted.append([str(kind), event, tokens])
+        elif given < tokens:
+            self.cut.append([str(kind), event, tokens, given])
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """As data of an event, empty if everything found room. Of many that were omitted the first and last are named."""
+        out: dict[str, Any] = {"cut": self.cut} if self.cut else {}
+        for kind in sorted({str(row[0]) for row in self.omitted}):
+            rows = [row for row in self.omitted if row[0] == kind]
+            events = [row[1] for row in rows]
+            if len(rows) > NAMED:
+                events = [events[0], events[-1]]
+            out.setdefault("omitted", {})[kind] = {"count": len(rows), "tokens": sum(row[2] for row in rows), "events": events}
+        return out
 
 
 def opening(
@@ -35,30 +64,41 @@ def opening(
     count: Count,
     marker: str = "",
     late: Sequence[Block] = (),
+    left_out: LeftOut | None = None,
 ) -> tuple[Block, ...]:
     """The blocks of an opening message, never empty, of at most `limit` raw tokens with the message's own (while that holds the smallest
-    observation); `marker` is a line of the runtime's own about what went before, `late` are ends of actions that were under way.
+    observation); `marker` is a line of the runtime's own about what went before, `late` are ends of actions that were under way. What did
+    not find room is put into `left_out`.
     """
+    lost = left_out or LeftOut()
     last = [text_block(Kind.TAIL, tail, count)] if tail.strip() else []
     first = [text_block(Kind.MARKER, marker, count)] if marker else []
     left = limit - MESSAGE_OVERHEAD - sum(b.tokens for b in (*first, *last))
-    told = news(observations, limit=left, count=count) if observations or not late else []
+    told = news(observations, limit=left, count=count, left_out=lost) if observations or not late else []
     left -= sum(b.tokens for b in told)
     ends: list[Block] = []
     for block in late:
         if left >= 2 * LEAST:
             ends.append(clipped(block, max(LEAST, left // 2), count))
             left -= ends[-1].tokens
+            lost.saw(block.kind, block.event, block.tokens, ends[-1].tokens)
+        else:
+            lost.saw(block.kind, block.event, block.tokens, 0)
     given: list[Block] = []
-    if notebook.strip() and left >= 2 * LEAST:
-        given.append(notebook_block(notebook, left // 2, count))
-        left -= given[0].tokens
+    if notebook.strip():
+        if left >= 2 * LEAST:
+            given.append(notebook_block(notebook, left // 2, count))
+            left -= given[0].tokens
+        if not given or CUT in given[0].text:
+            lost.saw(Kind.NOTEBOOK, 0, count(notebook), given[0].tokens if given else 0)
     memories: list[Memory] = []
     for memory in recalled:
         left -= memory.tokens + 1
         if left < EACH:
             break
         memories.append(memory)
+    for memory in recalled[len(memories) :]:
+        lost.saw(Kind.RECALLED, memory.event, memory.tokens, 0)
     if memories:
         given.insert(0, text_block(Kind.RECALLED, "\n".join(m.text for m in memories), count, event=memories[-1].event))
     return (*first, *given, *ends, *told, *last)
@@ -69,7 +109,7 @@ def notebook_block(notebook: str, tokens: int, count: Count) -> Block:
     return text_block(Kind.NOTEBOOK, clip(fenced(notebook, tag="notebook"), tokens - BLOCK_OVERHEAD, count), count)
 
 
-def news(observations: Sequence[Observation], *, limit: int, count: Count) -> list[Block]:
+def news(observations: Sequence[Observation], *, limit: int, count: Count, left_out: LeftOut | None = None) -> list[Block]:
     """The news as blocks of at most `limit` raw tokens together (while that holds one item's least share)."""
     if not observations:
         return [text_block(Kind.OBSERVATION, fenced("Nothing new has happened.", kind="notice", source="runtime"), count)]
@@ -84,6 +124,9 @@ def news(observations: Sequence[Observation], *, limit: int, count: Count) -> li
         room = max(room, items[newest].tokens + EACH)
     given = shares([o.tokens + EACH for o in items], order, room, least=LEAST + EACH)
     kept = [_cut(o, max(1, tokens - EACH), count) for o, tokens in zip(items, given, strict=True) if tokens]
+    if left_out is not None:
+        for item, tokens in zip(items, given, strict=True):
+            left_out.saw(Kind.OBSERVATION, item.event, item.tokens + EACH, tokens)
     blocks = _grouped(kept)
     if omitted := len(items) - len(kept):
         words = f"[{omitted} observations left out, events {items[0].event} to {items[-1].event}]"

@@ -35,12 +35,13 @@ def restarted(session: Session) -> None:
         session.edit(whole)
         repaired += 1
     session.linked, session.expects = False, ""
-    session.under_way = {}  # their ends come as news, from whoever asks the world
+    session.under_way, session.away_since = {}, 0.0  # their ends come as news, from whoever asks the world
     session.resumed = session.resumed or unfinished
     if unfinished:
         session.broken_off = f"turn {session.turn} was broken off by a restart"
     session.answers = session.outages = 0  # a key that is refused from now on was refused at the start
     session.stirred = session.stirred_urgent = session.drained = 0
+    session.urgent_why = ""
     session.summary_op, session.summary_turn = 0, min(session.summary_turn, session.turn + 1)
     session.log("restart", unfinished=unfinished, repaired=repaired, messages=len(session.messages))
     session.move(Cause.LINK_LOST)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from . import effects as fx
 from . import summaries, waking
 from .messages import Kind, total
-from .pending import KEPT
+from .pending import KEPT, body_acts
 from .record import Record
 from .turns import Cause
 
@@ -37,6 +37,7 @@ def end_turn(session: Session, now: float, why: str, *, failed: bool = False, un
     session.move(Cause.TURN_ENDED)
     session.next_op()
     session.pending = {}
+    session.away_since = now if body_acts(session, now) else 0.0
     session.resumed = unfinished
     if failed:
         times = f", {session.failed_turns} in a row" if session.failed_turns > 1 else ""

@@ -25,7 +25,7 @@ from .budget import FLOOR, Budget
 from .calibration import Calibration
 from .layout import Shape
 from .messages import Block, Count, Message, total
-from .pending import Pending
+from .pending import Pending, UnderWay, key_of
 from .record import Record
 from .repair import joined, without_thinking
 from .turns import Cause, Owed, State, follow
@@ -44,7 +44,9 @@ class Settings:
     idle_s: float = 45.0
     idle_max_s: float = 900.0
     gather_s: float = 0.5
-    yield_s: float = 120.0
+    yield_s: float = 120.0  # the longest that the mind stays away while the body acts
+    yields: bool = True  # False: a long action counts as a result as soon as it is accepted, and ambient news starts turns meanwhile
+    body_s: float = 1_800.0  # a long action whose end was not told by then keeps ambient news waiting no more
     act_s: float = 120.0  # a tool that has said nothing by then has an unknown outcome
     outage_s: float = 2.0
     outage_max_s: float = 60.0
@@ -52,7 +54,7 @@ class Settings:
     operator_s: float = 300.0  # between tries while the endpoint wants the operator
     slow_s: float = 60.0
     summary_tokens: int = 0  # talk waiting for a summary that makes one worth its price; 0: local compaction only
-    summary_output: int = 320
+    summary_output: int = 900
 
 
 class Session:
@@ -94,17 +96,18 @@ class Session:
         # tools
         self.pending: dict[str, Pending] = {}
         self.tools_op = 0  # the operation of the calls in `pending`
-        self.under_way: dict[str, tuple[str, int]] = {}  # calls that were closed before they ended: their tool, their operation
+        self.under_way: dict[str, UnderWay] = {}  # calls that were closed before they ended, by operation and id
         self.late: tuple[Block, ...] = ()  # to be told with the next news: how such calls ended, what a turn that failed was told
         # news
         self.stirred = self.stirred_urgent = self.drained = 0
+        self.urgent_why = ""  # of the newest urgent one
         self.gather_at = 0.0  # when a timer will start the next turn; 0: none
         self.not_before = 0.0
         self.idle_s = settings.idle_s
         self.resumed = False  # something is unfinished: the next idle wake comes soon
         # this turn
         self.turn_started = 0.0
-        self.away_since = 0.0
+        self.away_since = 0.0  # since when the body acts without the mind, or a model that is away is waited for
         self.woken_by = ""
         self.turn_had_news = False
         self.boosted = False
@@ -138,6 +141,8 @@ class Session:
                 restarting.restarted(self)
             case ev.SummaryReady() | ev.SummaryFailed():
                 summaries.came(self, event)
+            case ev.Paid():
+                waking.spent(self, event.now, event.dollars)
             case ev.ToolStarted() | ev.ToolFinished():
                 acting.tool(self, event)
             case ev.Prepared():
@@ -212,6 +217,10 @@ class Session:
         """Ids of the calls that still owe a result."""
         return tuple(k for k, p in self.pending.items() if p.result is None)
 
+    def owes(self, call: str, op: int) -> bool:
+        """Whether a result of this call, made in this operation, is still waited for, by the turn or by later news."""
+        return (op == self.tools_op and call in self.waiting_calls) or key_of(op, call) in self.under_way
+
     @property
     def tokens(self) -> int:
         """Raw tokens of the history."""
@@ -246,9 +255,10 @@ class Session:
         self.gather_at = 0.0
         return self.op
 
-    def ask(self, reason: str, *, drain: bool) -> None:
+    def ask(self, reason: str, *, drain: bool, away_s: float = 0.0) -> None:
         """Have the next request prepared."""
-        self.emit(fx.Prepare(op=self.next_op(), turn=self.turn, step=self.step, reason=reason, drain=drain))
+        away_s = round(max(0.0, away_s), 3)
+        self.emit(fx.Prepare(op=self.next_op(), turn=self.turn, step=self.step, reason=reason, drain=drain, away_s=away_s))
         self.expect(Owed.MATERIALS)
 
     def expect(self, what: Owed) -> None:

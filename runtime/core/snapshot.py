@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
+from . import findings
 from .calibration import Calibration
+from .findings import Finding, Findings
 from .messages import Block, Kind, Message
-from .pending import Pending
+from .pending import Pending, UnderWay
 from .record import Line, Record
 from .turns import State
 
@@ -27,8 +29,10 @@ PLAIN = (
     "ceiling", "window_seen", "output_seen", "output_guess", "tools_op", "stirred", "stirred_urgent", "drained", "gather_at",
     "not_before", "idle_s", "resumed", "turn_started", "away_since", "woken_by", "turn_had_news", "boosted", "pauses", "remedy",
     "too_long", "refused", "answers", "outages", "failed_turns", "broken_off", "day", "dollars", "summary_op", "summary_through",
-    "summary_turn", "summary_failures",
+    "summary_turn", "summary_failures", "urgent_why",
 )  # fmt: skip
+#: Those that older snapshots do not have.
+ADDED = frozenset({"urgent_why"})
 #: And the others.
 SHAPED = ("state", "calibration", "record", "record_block", "messages", "pending", "under_way", "late")
 
@@ -45,7 +49,7 @@ def dump(session: Session) -> dict[str, Any]:
         "record_block": _block_out(session.record_block) if session.record_block else None,
         "messages": [{"role": m.role, "turn": m.turn, "blocks": [_block_out(b) for b in m.blocks]} for m in session.messages],
         "pending": {k: {"started": p.started, "result": _block_out(p.result) if p.result else None} for k, p in session.pending.items()},
-        "under_way": {call: list(what) for call, what in session.under_way.items()},
+        "under_way": {key: list(what) for key, what in session.under_way.items()},
         "late": [_block_out(b) for b in session.late],
     }
 
@@ -61,16 +65,16 @@ def load(session: Session, stored: Mapping[str, Any]) -> None:
             raise ValueError(f"snapshot version {stored['version']} is not {VERSION}")
         session.state = State(stored["state"])
         for name in PLAIN:
-            setattr(session, name, _like(name, getattr(session, name), stored[name]))
+            sample = getattr(session, name)
+            setattr(session, name, _like(name, sample, stored.get(name, sample) if name in ADDED else stored[name]))
         session.calibration = Calibration(**stored["calibration"])
-        record = stored["record"]
-        session.record = Record(**{**record, "lines": tuple(Line(text=text, event=event) for text, event in record["lines"])})
+        session.record = _record_in(stored["record"])
         session.record_block = _block_in(stored["record_block"]) if stored["record_block"] else None
         session.messages = tuple(Message(m["role"], tuple(_block_in(b) for b in m["blocks"]), m["turn"]) for m in stored["messages"])
         session.pending = {
             k: Pending(started=p["started"], result=_block_in(p["result"]) if p["result"] else None) for k, p in stored["pending"].items()
         }
-        session.under_way = {str(call): (str(tool), int(op)) for call, (tool, op) in stored["under_way"].items()}
+        session.under_way = {str(key): UnderWay(str(tool), float(since)) for key, (tool, since) in stored["under_way"].items()}
         session.late = tuple(_block_in(b) for b in stored["late"])
         learned_for = stored["learned_for"]
     except (KeyError, TypeError, AttributeError) as error:
@@ -82,7 +86,19 @@ def load(session: Session, stored: Mapping[str, Any]) -> None:
 def _record_out(record: Record) -> dict[str, Any]:
     # By hand: a snapshot is taken at every step, and `asdict` copies each line of talk slowly.
     out = {f.name: getattr(record, f.name) for f in fields(record)}
-    return {**out, "lines": [[line.text, line.event] for line in record.lines]}
+    return {**out, "findings": findings.plain(record.findings), "lines": [[line.text, line.event] for line in record.lines]}
+
+
+def _record_in(stored: Mapping[str, Any]) -> Record:
+    lines = tuple(Line(text=text, event=event) for text, event in stored["lines"])
+    if "findings" in stored:
+        found = findings.restored(stored["findings"])
+    else:  # an older version kept prose without sources
+        prose = str(stored["narrative"])
+        found = Findings(unverified=(Finding(text=prose),)) if prose else Findings()
+    through = stored.get("found_through", stored.get("narrative_through", 0))
+    numbers = {name: int(stored[name]) for name in ("first", "last", "turns")}
+    return Record(findings=found, found_through=int(through), lines=lines, **numbers)
 
 
 def _learned_for(session: Session) -> str:

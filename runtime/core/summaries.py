@@ -1,6 +1,6 @@
-"""The background summary of compacted talk.
+"""The background summary of compacted talk: findings, each with its sources.
 
-Invariants: nothing ever waits for one; one that failed, is empty, looks like an error or is not clearly smaller than what it stands for
+Invariants: nothing ever waits for one; one that failed, is empty, is no such record or is not clearly smaller than what it stands for
 changes nothing, and the next is asked for ever more rarely; what is asked at once is never more than half of a window; one that was asked
 for before a reset is void.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from . import effects as fx
 from . import events as ev
+from .findings import MOST, Findings, read
 from .messages import Count
 from .record import Line
 from .waking import spent
@@ -23,7 +24,6 @@ CHARACTERS = 4  # of a token, roughly
 FORGOTTEN_AFTER = 200  # turns: a summary that has not come by then is not waited for
 PATIENCE = 8  # turns to wait after the first failure, doubled with each further one
 SMALLEST = 64  # raw tokens that a summary may have whatever it stands for
-NO_SUMMARY = ("error", "i cannot", "i can't", "i'm sorry", "<html", '{"type": "error"', '{"error')
 
 
 def want(session: Session) -> None:
@@ -38,7 +38,7 @@ def want(session: Session) -> None:
     session.summary_turn = session.turn + FORGOTTEN_AFTER
     session.summary_through = max(x.event for x in chosen)
     session.emit(
-        fx.Summarise(op=session.summary_op, narrative=session.record.narrative, lines=chosen, max_tokens=settings.summary_output)
+        fx.Summarise(op=session.summary_op, findings=session.record.findings, lines=chosen, max_tokens=settings.summary_output)
     )
 
 
@@ -64,13 +64,15 @@ def came(session: Session, event: ev.SummaryReady | ev.SummaryFailed) -> None:
         _refuse(session, event.why)
         return
     covered = [x for x in session.record.lines if x.event <= session.summary_through]
-    if why := unusable(event.text, session.record.narrative, covered, session.count):
-        _refuse(session, why)
+    found = usable(event.text, session.record.findings, covered, session.count)
+    if isinstance(found, str):
+        _refuse(session, found)
         return
     session.summary_failures, session.summary_turn = 0, session.turn
-    session.record = session.record.summarised(event.text.strip(), through=session.summary_through)
+    session.record = session.record.summarised(found, through=session.summary_through)
     session.unsaved = True
-    session.log("summary", characters=len(event.text), through=session.summary_through)
+    kinds = {kind: len(found.of(kind)) for kind in MOST}
+    session.log("summary", first=session.record.first, through=session.summary_through, lines=len(covered), **kinds)
 
 
 def _refuse(session: Session, why: str) -> None:
@@ -79,14 +81,22 @@ def _refuse(session: Session, why: str) -> None:
     session.log("summary refused", why=why, again_from_turn=session.summary_turn)
 
 
-def unusable(text: str, narrative: str, lines: Sequence[Line], count: Count) -> str:
-    """Why a summary is not taken; empty when it is. It must say something, and be clearly smaller than what it stands for."""
-    plain = text.strip()
-    if not plain:
+def usable(text: str, before: Findings, lines: Sequence[Line], count: Count) -> Findings | str:
+    """The findings of a summary, or why it is not taken. It must say something, and be clearly smaller than what it stands for."""
+    if not text.strip():
         return "empty"
-    if plain.lower().startswith(NO_SUMMARY):
-        return "looks like an error"
-    span = sum(count(x.text) for x in lines) + count(narrative)
-    if count(plain) > max(SMALLEST, span // 2):
+    sources: dict[int, str] = {}
+    for line in lines:
+        sources[line.event] = f"{sources[line.event]}\n{line.text}" if line.event in sources else line.text
+    found = read(text, before=before, sources=sources)
+    if isinstance(found, str):
+        return found
+    span = sum(count(x.text) for x in lines)
+    added = _size(found, count) - _size(before, count)
+    if added > max(SMALLEST, span // 2):
         return "not clearly smaller than what it stands for"
-    return ""
+    return found
+
+
+def _size(findings: Findings, count: Count) -> int:
+    return sum(count(line) for _, lines in findings.lines() for line in lines)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from .messages import Count
 
 HEAD_SHARE = 0.6
+#: What every notice of a cut holds.
+CUT = " characters cut here"
 
 
 def notice_of(characters: int, event: int) -> str:
     """The words that stand where something was cut."""
     where = f"; event {event} has all of it" if event else ""
-    return f"\n[... {characters:,} characters cut here{where} ...]\n"
+    return f"\n[... {characters:,}{CUT}{where} ...]\n"
 
 
 def clip(text: str, tokens: int, count: Count, *, event: int = 0, size: int | None = None) -> str:

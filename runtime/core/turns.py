@@ -52,7 +52,7 @@ _S, _C = State, Cause
 
 #: What each state means, and what ends it: no state but the last two lasts without a timer that runs.
 MEANINGS: dict[State, str] = {
-    _S.IDLE: "nothing to do; news wakes it, at the latest the idle timer",
+    _S.IDLE: "nothing to do; news wakes it (while a body left to itself still acts, its end or urgent news), at the latest a timer",
     _S.THINKING: "a request is being prepared or is under way; its answer is owed, and a timer ends the wait",
     _S.ACTING: "tools run; their results are owed, and a timer ends the wait",
     _S.YIELDED: "the body acts on (a long action runs), the mind waits and no model call is made; arrival, urgent news or a timer wakes it",

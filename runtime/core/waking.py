@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import events as ev
+from .pending import body_acts
 from .turns import Cause, State
 
 if TYPE_CHECKING:
@@ -22,10 +23,11 @@ def stirred(session: Session, event: ev.Stirred) -> None:
     session.stirred = max(session.stirred, event.n)
     if event.urgent:
         session.stirred_urgent = max(session.stirred_urgent, event.n)
+        session.urgent_why = event.why
     if session.state is State.IDLE:
         look(session, event.now)
     elif session.state is State.YIELDED and event.urgent:
-        wake_mind(session, event.now, "woke")
+        wake_mind(session, event.now, event.why or "woke")
 
 
 def link(session: Session, event: ev.Attached | ev.Detached) -> None:
@@ -57,11 +59,20 @@ def look(session: Session, now: float) -> None:
             return  # the idle timer looks again, on the next day it wakes
         wait = session.settings.slow_s
     at = max(now + wait, earliest(session, now))
+    if not urgent and not session.late:
+        at = max(at, body_until(session, now))
     if at <= now or 0 < session.gather_at <= now:
         wake(session, now, "news")
     elif not 0 < session.gather_at <= at:
         session.gather_at = at
         session.timer_at("gather", at)
+
+
+def body_until(session: Session, now: float) -> float:
+    """Until when the mind leaves a body alone that acts on after a turn has ended; 0: it does not act."""
+    if not session.settings.yields or not body_acts(session, now):
+        return 0.0
+    return min(session.away_since, now) + session.settings.yield_s
 
 
 def earliest(session: Session, now: float) -> float:
@@ -85,6 +96,8 @@ def idle(session: Session, now: float) -> None:
     """Nothing came for a while."""
     if over_budget(session, now):
         session.timer_at("idle", now + session.idle_s)
+    elif (until := body_until(session, now)) > now:
+        session.timer_at("idle", until)
     else:
         wake(session, now, "idle")
 
@@ -98,8 +111,10 @@ def wake(session: Session, now: float, reason: str) -> None:
     session.woken_by = reason
     session.resumed = session.turn_had_news = session.boosted = False
     session.pauses = session.remedy = session.too_long = session.refused = 0
-    session.log("wake", reason=reason)
-    session.ask(reason, drain=True)
+    away_s = round(max(0.0, now - session.away_since), 3) if session.away_since else 0.0
+    why = session.urgent_why if session.stirred_urgent > session.drained else ""
+    session.log("wake", reason=reason, **({"why": why} if why else {}), **({"away_s": away_s} if away_s else {}))
+    session.ask(reason, drain=True, away_s=away_s)
 
 
 def wake_mind(session: Session, now: float, reason: str) -> None:
@@ -107,7 +122,7 @@ def wake_mind(session: Session, now: float, reason: str) -> None:
     session.move(Cause.BODY_WOKE)
     session.log("woken from yield", reason=reason, after_s=round(now - session.away_since, 3))
     back(session, now)
-    session.ask("woke", drain=True)
+    session.ask("woke", drain=True, away_s=now - session.away_since)
 
 
 def back(session: Session, now: float) -> None:

@@ -6,9 +6,23 @@ None, never zero.
 
 from __future__ import annotations
 
-import genai_prices
+from functools import cache
+from types import ModuleType
 
 from runtime.core.values import Usage
+
+
+@cache
+def library() -> ModuleType:
+    """The prices. Reading them takes most of a second, so whoever has a loop to run asks for them in a thread before it matters."""
+    import genai_prices  # noqa: PLC0415 - see above
+
+    return genai_prices
+
+
+def warm() -> None:
+    """Read the prices, in a thread."""
+    library()
 
 
 def dollars(model: str, usage: Usage, *, written_for_an_hour: int = 0, provider: str = "anthropic") -> float | None:
@@ -20,7 +34,7 @@ def dollars(model: str, usage: Usage, *, written_for_an_hour: int = 0, provider:
         written_for_an_hour: how many of `usage.cache_write_tokens` went to the one-hour cache (2 times input instead of 1.25).
         provider: whose prices, by the library's id.
     """
-    counted = genai_prices.Usage(
+    counted = library().Usage(
         input_tokens=usage.total_input,
         cache_read_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
@@ -28,7 +42,7 @@ def dollars(model: str, usage: Usage, *, written_for_an_hour: int = 0, provider:
         output_tokens=usage.output_tokens,
     )
     try:
-        price = genai_prices.calc_price(counted, model, provider_id=provider)
+        price = library().calc_price(counted, model, provider_id=provider)
     except LookupError:
         return None
     return float(price.total_price)

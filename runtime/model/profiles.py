@@ -28,6 +28,7 @@ class Profile:
         system_in_messages: whether `role: "system"` may stand inside `messages`.
         thinking: how thinking is turned off; `always` means that it cannot be.
         forced_tool_choice: whether `tool_choice` may be `any` or `tool`.
+        structured: whether an answer can be held to a JSON schema (`output_config.format`).
         dear_above: input tokens above which the whole request costs more, or None.
     """
 
@@ -40,6 +41,7 @@ class Profile:
     thinking: Thinking
     forced_tool_choice: bool
     dear_above: int | None = None
+    structured: bool = False
 
     @property
     def thinking_off(self) -> Mapping[str, str] | None:
@@ -56,6 +58,11 @@ def profile(model: str) -> Profile:
     return replace(_UNKNOWN_CLAUDE if found else _UNKNOWN, model=model)
 
 
+def known_models() -> tuple[str, ...]:
+    """The ids that have a profile of their own."""
+    return tuple(_TABLE)
+
+
 # An id ends, or goes on with a date, a version of the cloud that offers it, or "latest". A further digit ("-7") is another model.
 _ID = re.compile(r"(?:^|[./])(claude-[a-z]+-\d(?:-\d)?)(?:$|-\d{8}|-latest|-v\d|[@:])")
 
@@ -65,7 +72,7 @@ def _newest(
 ) -> Profile:  # fmt: skip
     return Profile(
         model="", context=1_000_000, max_output=128_000, min_cacheable=min_cacheable, system_in_messages=system_in_messages,
-        thinking=thinking, forced_tool_choice=forced, dear_above=dear,
+        thinking=thinking, forced_tool_choice=forced, dear_above=dear, structured=True,
     )  # fmt: skip
 
 
@@ -85,7 +92,7 @@ _TABLE: Mapping[str, Profile] = {
     "claude-haiku-5-5": _newest(thinking="disable", forced=True, dear=100_000),
     "claude-haiku-4-5": Profile(
         model="", context=200_000, max_output=64_000, min_cacheable=4096, system_in_messages=False, thinking="omit",
-        forced_tool_choice=True,
+        forced_tool_choice=True, structured=True,
     ),
 }  # fmt: skip
 

@@ -12,11 +12,13 @@ from typing import Any
 
 from runtime.store import memories
 from runtime.store.database import Statement
+from runtime.store.events import many
 from runtime.store.spend import Spend
 
 Row = tuple[Any, ...]
 
 _LINES = 20_000  # heard lines that wait
+_UNDOINGS = 64  # as well
 _ROW_BYTES = 200  # about what a row takes besides its text
 
 _EVENT = "INSERT INTO events(id, at, turn, kind, data) VALUES (?, ?, ?, ?, ?) ON CONFLICT(id) DO NOTHING"
@@ -29,7 +31,7 @@ class Batch:
     """Rows by table.
 
     Attributes:
-        events: rows in their order.
+        events: rows in their order, each with one event or, as bytes, with many.
         event_bytes: about how much memory they take, in characters.
         checkpoints, watermarks: rows by name and by world.
         dropped: first id, last id and number of events that had to go.
@@ -42,10 +44,11 @@ class Batch:
         self.watermarks: dict[str, tuple[str, int]] = {}
         self.dropped: tuple[int, int, int] | None = None
         self._memories: dict[int, Row] = {}
+        self._undone: list[Row] = []
         self._spend: dict[str, Spend] = {}
 
-    def event(self, id_: int, at: float, turn: int, kind: str, data: str) -> None:
-        """Adds an event; ids rise."""
+    def event(self, id_: int, at: float, turn: int, kind: str, data: str | bytes) -> None:
+        """Adds a row, by the id of its last event; ids rise."""
         self.events.append((id_, at, turn, kind, data))
         self.event_bytes += _ROW_BYTES + len(data)
 
@@ -55,6 +58,10 @@ class Batch:
         self._memories[key] = (*row[:-1], max(row[-1], older[-1]))
         if len(self._memories) > _LINES:
             del self._memories[next(iter(self._memories))]
+
+    def undo(self, row: Row) -> None:
+        """Marks what was heard as undone: world, behind which event, up to which one."""
+        self._undone = [*self._undone[1 - _UNDOINGS :], row]
 
     def checkpoint(self, name: str, row: Row) -> None:
         """Sets the newest text of a name."""
@@ -73,8 +80,9 @@ class Batch:
         while self.event_bytes > limit and len(self.events) > 1:
             id_, *_, data = self.events.popleft()
             self.event_bytes -= _ROW_BYTES + len(data)
-            first, _, number = self.dropped or (id_, id_, 0)
-            self.dropped = (first, id_, number + 1)
+            gone = many(data)
+            first, _, number = self.dropped or (id_ + 1 - gone, id_, 0)
+            self.dropped = (first, id_, number + gone)
 
     def followed_by(self, newer: Batch) -> Batch:
         """This batch, which could not be written, with what was queued meanwhile."""
@@ -85,6 +93,8 @@ class Batch:
         self._spend |= newer._spend
         for key, row in newer._memories.items():
             self.memory(key, row)
+        for row in newer._undone:
+            self.undo(row)
         if newer.dropped is not None:
             first, _, number = self.dropped or (newer.dropped[0], 0, 0)
             self.dropped = (first, newer.dropped[1], number + newer.dropped[2])
@@ -99,6 +109,7 @@ class Batch:
         tables: list[Statement] = [
             (_EVENT, list(self.events)),
             (memories.ADD, list(self._memories.values())),
+            (memories.UNDO, self._undone),
             (_CHECKPOINT, [(name, *row) for name, row in self.checkpoints.items()]),
             (_WATERMARK, [(world, *row) for world, row in self.watermarks.items()]),
             (_SPEND, [(day, *total) for day, total in self._spend.items()]),

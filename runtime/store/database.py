@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import sqlite3
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,18 +53,22 @@ class Database:
         self._connection = connection
         self._lock = lock
         self._patience_s = patience_s
+        self._beside: aiosqlite.Connection | None = None  # a second connection, for reads that no transaction must hold up
+        self._opening = asyncio.Lock()
         self._turn = asyncio.Lock()  # a transaction is several steps of the worker; another caller's must not come between them
 
     @classmethod
     async def open(
-        cls, path: Path, *, schema: str, version: int, read_only: bool = False, check: bool = True, patience_s: float = 5.0
-    ) -> Self:
+        cls, path: Path, *, schema: str, version: int, upgrades: Mapping[int, str] | None = None, read_only: bool = False,
+        check: bool = True, patience_s: float = 5.0,
+    ) -> Self:  # fmt: skip
         """Opens the file, makes it if there is none, and checks every page.
 
         Args:
             path: the file; its folder must exist.
             schema: statements that make the tables; run where the file is new.
-            version: of the schema.
+            version: of the schema; what older versions wrote must be readable as it is, or after the upgrade.
+            upgrades: statements that make each version from the one before, where one is needed.
             read_only: only reads, beside whoever writes.
             check: whether to look at every page before the file is trusted.
             patience_s: seconds to wait for a lock that another process holds.
@@ -75,16 +80,12 @@ class Database:
         lock = None if read_only else _owned(path)
         connection = None
         try:
-            connecting = aiosqlite.connect(_uri(path, read_only=read_only), uri=True, isolation_level=None, timeout=_BUSY_MS / 1000)
-            # The thread would otherwise wait for a close that an error on the way may have made impossible, and hold the process for ever.
-            connecting._thread.daemon = True  # noqa: SLF001 - the library has no setting for it
             try:
-                connection = await connecting
+                connection = await _connected(path, read_only=read_only)
             except sqlite3.Error as error:
                 raise _told(path, error) from error
-            connection.text_factory = _text
             database = cls(path, connection, lock, patience_s=patience_s)
-            await database._prepare(schema, version, read_only=read_only, check=check)
+            await database._prepare(schema, version, upgrades or {}, read_only=read_only, check=check)
         except BaseException:
             if connection is not None:
                 with contextlib.suppress(sqlite3.Error):
@@ -93,7 +94,7 @@ class Database:
             raise
         return database
 
-    async def _prepare(self, schema: str, version: int, *, read_only: bool, check: bool) -> None:
+    async def _prepare(self, schema: str, version: int, upgrades: Mapping[int, str], *, read_only: bool, check: bool) -> None:
         await self.rows(f"PRAGMA cache_size = -{_CACHE_KIB}")
         if not read_only:
             for pragma in (f"page_size = {_PAGE}", "journal_mode = WAL", "synchronous = FULL", f"journal_size_limit = {_WAL_LIMIT}"):
@@ -104,6 +105,10 @@ class Database:
         written = int((await self.rows("PRAGMA user_version"))[0][0])
         if written > version:
             raise StoreError(f"{self.path.name} was written by a newer version of this program (schema {written}, known is {version})")
+        if 0 < written < version and not read_only:
+            steps = [one for number in range(written + 1, version + 1) for one in upgrades.get(number, "").split(";;") if one.strip()]
+            # The number, so that an older program leaves it alone from now on.
+            await self.write([(statement, [()]) for statement in (*steps, f"PRAGMA user_version = {version}")])
         if written == 0 and not read_only:
             tables = [statement for statement in schema.split(";;") if statement.strip()]
             await self.write([(statement, [()]) for statement in (*tables, f"PRAGMA user_version = {version}")])
@@ -134,22 +139,15 @@ class Database:
                 wait = min(2 * wait, 0.25)
 
     async def _transaction(self, statements: Sequence[Statement]) -> None:
+        given_up = threading.Event()
+        # One errand for the worker: with one for each statement a busy loop would be waited for as often.
+        work = asyncio.ensure_future(self._connection._execute(_written, self._connection, statements, given_up))  # type: ignore[no-untyped-call]  # noqa: SLF001 - no public way
+        work.add_done_callback(_looked_at)
         try:
-            await self._connection.execute_fetchall("BEGIN IMMEDIATE")
-            for sql, rows in statements:
-                if len(rows) == 1:
-                    await self._connection.execute_fetchall(sql, rows[0])
-                else:
-                    await self._connection.executemany(sql, rows)
-            await self._connection.execute_fetchall("COMMIT")
-        except BaseException:
-            # Cancelled or failed, the worker may still be inside: what it began must end before the next one begins.
-            await asyncio.shield(self._rollback())
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            given_up.set()  # the worker takes back what it began, before it begins anything else
             raise
-
-    async def _rollback(self) -> None:
-        with contextlib.suppress(sqlite3.Error, ValueError):  # nothing was begun, the failure has rolled it back already, or all is closed
-            await self._connection.execute_fetchall("ROLLBACK")
 
     async def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of one query.
@@ -164,14 +162,61 @@ class Database:
 
         return await self._patiently(fetch)
 
+    async def rows_beside(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """As `rows`, of what is on disk by now: a transaction under way is neither seen nor waited for."""
+        try:
+            async with self._opening:
+                if self._beside is None:
+                    self._beside = await _connected(self.path, read_only=True)
+                    await self._beside.execute_fetchall(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            return cast("list[tuple[Any, ...]]", await self._beside.execute_fetchall(sql, values))
+        except (sqlite3.Error, ValueError):
+            return await self.rows(sql, values)  # whatever is wrong is told there
+
     async def close(self) -> None:
         """Closes the file and gives up the ownership; a second close does nothing."""
         try:
+            if self._beside is not None:
+                await self._beside.close()
+                self._beside = None
             await self._connection.close()
         except sqlite3.Error as error:
             raise _told(self.path, error) from error
         finally:
             _release(self._lock)
+
+
+async def _connected(path: Path, *, read_only: bool) -> aiosqlite.Connection:
+    connecting = aiosqlite.connect(_uri(path, read_only=read_only), uri=True, isolation_level=None, timeout=_BUSY_MS / 1000)
+    # The thread would otherwise wait for a close that an error on the way may have made impossible, and hold the process for ever.
+    connecting._thread.daemon = True  # noqa: SLF001 - the library has no setting for it
+    connection = await connecting
+    connection.text_factory = _text
+    return connection
+
+
+def _written(connection: aiosqlite.Connection, statements: Sequence[Statement], given_up: threading.Event) -> None:
+    """One whole transaction, on the worker's thread; none at all where it fails or was given up."""
+    plain = connection._conn  # noqa: SLF001 - this is the worker
+    try:
+        plain.execute("BEGIN IMMEDIATE")
+        for sql, rows in statements:
+            if given_up.is_set():
+                break
+            if len(rows) == 1:
+                plain.execute(sql, rows[0])
+            else:
+                plain.executemany(sql, rows)
+        plain.execute("ROLLBACK" if given_up.is_set() else "COMMIT")
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):  # nothing was begun, or the failure has rolled it back already
+            plain.execute("ROLLBACK")
+        raise
+
+
+def _looked_at(work: asyncio.Future[None]) -> None:
+    if not work.cancelled():
+        work.exception()  # whoever waited may be gone
 
 
 def set_aside(path: Path, *, at: float) -> Path:

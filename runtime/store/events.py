@@ -2,6 +2,9 @@
 
 Invariant: anything can be written, and what was written can be read: a value that JSON cannot hold becomes text, a lone surrogate U+FFFD.
 The JSON is kept readable (no escapes but the needed ones), so that a search through the bytes of the file finds what was said.
+
+Events of one kind that came together may lie in one row, as one MessagePack array of their data (readable as well). Such a row goes by the
+number of its last event, the ones before it have the numbers before that.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import msgpack
 
 _DEPTH = 64
 
@@ -50,6 +55,38 @@ def read(text: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {"_damaged": text}
     return data if isinstance(data, dict) else {"_damaged": text}
+
+
+def many(data: str | bytes) -> int:
+    """How many events a row holds."""
+    if isinstance(data, str) or not data:
+        return 1
+    match data[0]:
+        case 0xDC:
+            found = int.from_bytes(data[1:3], "big")
+        case 0xDD:
+            found = int.from_bytes(data[1:5], "big")
+        case head:
+            found = head & 0x0F if head & 0xF0 == 0x90 else 1
+    return max(found, 1)
+
+
+def of_row(number: int, at: float, turn: int, kind: str, data: str | bytes) -> list[Event]:
+    """The events of one row, in their order. A row that is damaged gives as many as it should, with what is left of it."""
+    if isinstance(data, str):
+        return [Event(id=number, at=at, turn=turn, kind=kind, data=read(data))]
+    try:
+        found = msgpack.unpackb(data, strict_map_key=False, unicode_errors="replace")
+    except (ValueError, TypeError, RecursionError, msgpack.UnpackException):
+        found = None
+    if not isinstance(found, list) or not found:
+        left = {"_damaged": data.decode("utf-8", "replace")}
+        found = [left] * min(many(data), number)
+    first = number + 1 - len(found)
+    return [
+        Event(id=first + n, at=at, turn=turn, kind=kind, data=item if isinstance(item, dict) else {"_damaged": str(item)})
+        for n, item in enumerate(found)
+    ]
 
 
 def storable(text: str) -> str:

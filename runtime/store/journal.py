@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import time
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,12 +24,16 @@ from runtime.store.batch import Batch
 from runtime.store.database import Database, set_aside
 from runtime.store.errors import DamagedError, StoreError
 from runtime.store.events import Event, storable
-from runtime.store.memories import Frequencies, Memory
+from runtime.store.memories import Frequencies, Label, Memory, Reader
 from runtime.store.spend import Spend
 
 _LOG = structlog.get_logger("runtime.store")
 
-_VERSION = 1
+_VERSION = 3  # in 1 each event had a row of its own, in 2 a memory had no label
+_UPGRADES = {3: memories.UPGRADE}
+_PAGE = 1_000  # rows that are read at once
+#: For so many seconds after many events at once more of them are expected.
+CROWD_S = 1.0
 _SCHEMA = f"""
 CREATE TABLE events(id INTEGER PRIMARY KEY, at REAL NOT NULL, turn INTEGER NOT NULL, kind TEXT NOT NULL, data TEXT NOT NULL);;
 CREATE INDEX events_by_kind ON events(kind);;
@@ -62,6 +67,7 @@ class Journal:
         self._failures = 0
         self._closed = False
         self._last_id = 0
+        self._run_at = float("-inf")  # when many events at once were last queued
         self._spent: dict[str, Spend] = {}
         self._frequencies = Frequencies({}, set(), 0)
         self._mending = asyncio.Lock()
@@ -83,7 +89,7 @@ class Journal:
             path: the file, usually `session.db` in the NPC's home.
             clock: seconds since 1970.
             read_only: only reads, beside the process that writes; then a damaged file is an error.
-            memory_lines: how many heard lines are kept; the oldest of the least weight go first.
+            memory_lines: how many lines are remembered; the least weight goes first, of that the oldest of who has most.
             flush_s: what was queued is written at the latest so many seconds later, without anyone calling `commit`.
             pending_bytes: of events that wait in memory while the disk does not take them. Beyond it the oldest are dropped, and counted.
 
@@ -92,7 +98,7 @@ class Journal:
         """
         aside, last_id = None, 0
         try:
-            database = await Database.open(path, schema=_SCHEMA, version=_VERSION, read_only=read_only)
+            database = await Database.open(path, schema=_SCHEMA, version=_VERSION, upgrades=_UPGRADES, read_only=read_only)
         except DamagedError as error:
             if read_only:
                 raise
@@ -148,7 +154,26 @@ class Journal:
         self._touched()
         return self._last_id
 
-    def remember(self, *, event: int, speaker: str, text: str, terms: str, weight: int = 0) -> None:
+    def append_run(self, kind: str, parts: Iterable[tuple[int, bytes]], *, turn: int = 0) -> int:
+        """Adds many events of one kind and gives the id of the first; the others follow it. Read back, they are events like any other.
+
+        Args:
+            kind: of all of them.
+            parts: how many events, and a MessagePack array with the data of each. A part that fits a page of the file is best.
+            turn: of all of them.
+        """
+        first, now, kind = self._last_id + 1, self._clock(), storable(kind)
+        self._run_at = self._loop.time()
+        for number, data in parts:
+            self._last_id += number
+            self._pending.event(self._last_id, now, turn, kind, data)
+        self._pending.drop_events(self._pending_bytes)
+        self._touched()
+        return first
+
+    def remember(
+        self, *, event: int, speaker: str, text: str, terms: str, weight: int = 0, label: Label = Label(), about: str = ""  # noqa: B008
+    ) -> None:
         """Adds a line that was heard. Said again by the same speaker, it is the same line with a newer time.
 
         Args:
@@ -156,11 +181,20 @@ class Journal:
             speaker: who said it.
             text: the line.
             terms: the words that it shall be found by: `" ".join(terms_of(text))`.
-            weight: lines of more weight are kept longer; a line keeps the greatest it ever had.
+            weight: lines of more weight are kept longer and found sooner; a line keeps the greatest it ever had.
+            label: what it is filtered by when it is read.
+            about: what a newer line takes the place of an older one by; by default its words.
         """
-        key = memories.key_of(speaker, text)
+        key = memories.key_of(speaker, about or text, label)
         terms = storable(terms)
-        self._pending.memory(key, (key, event, self._clock(), storable(speaker), storable(text), terms, len(terms.split()), weight))
+        kept = (storable(label.world), storable(label.epoch), storable(label.subject), label.category, label.purpose, label.sensitivity)
+        heard = (key, event, self._clock(), storable(speaker), storable(text), terms, len(terms.split()))
+        self._pending.memory(key, (*heard, *kept, label.expires, weight))
+        self._touched()
+
+    def undo(self, *, world: str, since: int, upto: int) -> None:
+        """What was remembered of a world after the event `since`, up to `upto`, did not happen after all: no search gives it any more."""
+        self._pending.undo((storable(world), since, upto))
         self._touched()
 
     def checkpoint(self, name: str, text: str) -> None:
@@ -258,8 +292,29 @@ class Journal:
             self._frequencies.add(key, terms)
         over = len(self._frequencies) - self._memory_lines
         if over > self._memory_lines // 20:  # a few too many are cheaper than a deletion at every line
-            await self._database.write([(memories.PRUNE, [(over,)])])
+            await self._forget(await self._database.rows(memories.LEAST, (over,)))
+
+    async def _forget(self, chosen: Sequence[tuple[int, str]]) -> dict[str, int]:
+        """Drops memories, given as number and kind, and logs how many of which kind; gives the same."""
+        dropped = dict(Counter(kind for _, kind in chosen))
+        if chosen:
+            await self._database.write([(memories.DROP, [(id_,) for id_, _ in chosen])])
             await self._load_frequencies()
+            self.append("memory dropped", dropped | {"kept": len(self._frequencies)})
+        return dropped
+
+    async def consolidate(self) -> dict[str, int]:
+        """Drops memories that are undone, over or the same words again, and beyond the bound those of least value; how many, by kind.
+
+        Raises:
+            StoreError: it could not be done; what was not dropped is still there.
+        """
+        await self.commit()
+        now = self._clock()
+        dropped = await self._forget(await self._database.rows(memories.SPENT, (now, now)))
+        if (over := len(self._frequencies) - self._memory_lines) > 0:
+            dropped |= await self._forget(await self._database.rows(memories.LEAST, (over,)))
+        return dropped
 
     def _tell(self, error: StoreError | None) -> None:
         if error is not None:
@@ -300,9 +355,12 @@ class Journal:
 
     async def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         await self._settled()
+        return await self._fetched(sql, values)
+
+    async def _fetched(self, sql: str, values: Sequence[Any] = (), *, beside: bool = False) -> list[tuple[Any, ...]]:
         database = self._database
         try:
-            return await database.rows(sql, values)
+            return await (database.rows_beside(sql, values) if beside else database.rows(sql, values))
         except DamagedError as damage:
             if self._read_only:
                 raise
@@ -345,15 +403,30 @@ class Journal:
             StoreError: they could not be read.
         """
         wanted = None if kinds is None else [storable(kind) for kind in kinds]
-        among = "" if wanted is None else f" AND kind IN ({', '.join('?' * len(wanted))})"
-        sql = f"SELECT id, at, turn, kind, data FROM events WHERE id > ?{among} ORDER BY id {'DESC' if newest else ''} LIMIT ?"  # noqa: S608
-        rows = await self._rows(sql, (after, *(wanted or ()), limit))
+        found: list[Event] = []
+        edge = 2**63 - 1 if newest else after
+        while len(found) < limit:
+            page = min(limit - len(found), _PAGE)
+            rows = await self._page(edge, wanted, page, after=after if newest else None)
+            several = [events.of_row(*row) for row in rows]
+            found += [event for one in several for event in (reversed(one) if newest else one) if event.id > after]
+            if len(rows) < page:
+                break
+            edge = rows[-1][0]
         if newest:
-            rows.reverse()
-        stored = rows[-1][0] if rows else 0
-        rows += [row for row in self._pending.events if row[0] > max(after, stored) and (wanted is None or row[3] in wanted)]
-        rows = rows[-limit:] if newest else rows[:limit]
-        return [Event(id=id_, at=at, turn=turn, kind=kind, data=events.read(data)) for id_, at, turn, kind, data in rows]
+            found.reverse()
+        stored = found[-1].id if found else after
+        for row in self._pending.events:
+            if row[0] > stored and (wanted is None or row[3] in wanted):
+                found += [event for event in events.of_row(*row) if event.id > stored]
+        return (found[-limit:] if newest else found[:limit]) if limit > 0 else []
+
+    async def _page(self, edge: int, kinds: list[str] | None, limit: int, *, after: int | None) -> list[tuple[Any, ...]]:
+        """Rows behind `edge` in their order, or with `after` the ones between the two, the newest first."""
+        among = "" if kinds is None else f" AND kind IN ({', '.join('?' * len(kinds))})"
+        side, order, bounds = ("id > ?", "id", [edge]) if after is None else ("id < ? AND id > ?", "id DESC", [edge, after])
+        sql = f"SELECT id, at, turn, kind, data FROM events WHERE {side}{among} ORDER BY {order} LIMIT ?"  # noqa: S608
+        return await self._rows(sql, (*bounds, *(kinds or ()), limit))
 
     async def last_watermark(self, world: str) -> tuple[str, int] | None:
         """Epoch and sequence number of the newest watermark of a world, or None.
@@ -376,25 +449,46 @@ class Journal:
         """Everything that was counted for a day so far."""
         return self._spent.get(day, Spend())
 
-    async def search(self, terms: Sequence[str], *, limit: int = 8, before: int | None = None) -> list[Memory]:
-        """The lines that answer `terms` best, best first, newest first where equal. Rare terms weigh most.
+    async def search(
+        self, terms: Sequence[str], *, limit: int = 8, before: int | None = None, reader: Reader = Reader()  # noqa: B008 - frozen
+    ) -> list[Memory]:
+        """The lines that answer `terms` best and that `reader` may see, best first, newest first where equal. Rare terms weigh most.
 
         Args:
             terms: `terms_of` what is looked for.
             limit: how many at most.
             before: only lines last heard in an event before this one.
+            reader: by default a stranger, who sees what is public.
 
         Raises:
             StoreError: they could not be searched.
         """
-        await self._settled()  # what is known of how rare a term is comes with it
-        query = self._frequencies.query(terms, limit, before)
-        if query is None:
-            return []
-        return [
-            Memory(id=id_, event=event, at=at, speaker=speaker, text=text, terms=words, score=score)
-            for id_, event, at, speaker, text, words, score in await self._rows(*query)
-        ]
+        # While many events at once come in there are always newer lines: those of the last moments are not waited for.
+        if self._loop.time() - self._run_at >= CROWD_S:
+            await self._settled()
+        rows: list[tuple[Any, ...]] = []
+        for thorough in (False, True):
+            query = self._frequencies.query(terms, limit, before, reader=reader, now=self._clock(), thorough=thorough)
+            if query is None:
+                break
+            sql, values, hasty = query
+            rows = await self._fetched(sql, values, beside=True)
+            if len(rows) >= limit or not hasty:
+                break
+        return [_memory(row) for row in rows]
+
+    @property
+    def memories(self) -> int:
+        """How many lines are remembered, as far as they are on disk."""
+        return len(self._frequencies)
+
+    async def confided(self, *, limit: int) -> list[Memory]:
+        """The newest lines that were told in confidence, whoever told them, oldest first: for whoever guards them.
+
+        Raises:
+            StoreError: they could not be read.
+        """
+        return [_memory(row) for row in reversed(await self._rows(memories.CONFIDENCES, (limit,)))]
 
     async def close(self) -> None:
         """Writes what is queued and closes the file. A second close does nothing.
@@ -412,6 +506,14 @@ class Journal:
             if self._timer is not None:
                 self._timer.cancel()
             await self._database.close()
+
+
+def _memory(row: Sequence[Any]) -> Memory:
+    id_, event, at, speaker, text, terms, score, subject, category, sensitivity = row
+    return Memory(
+        id=id_, event=event, at=at, speaker=speaker, text=text, terms=terms, score=score, subject=subject, category=category,
+        sensitivity=sensitivity,
+    )  # fmt: skip
 
 
 async def _last_id_of(path: Path) -> int:

@@ -8,6 +8,7 @@ import pytest
 
 from runtime.core import effects as fx
 from runtime.core import events as ev
+from runtime.core.fitting import room_of
 from runtime.core.restarting import GENERATION
 from runtime.core.turns import State
 from runtime.core.values import Failure, Fault, Stop
@@ -389,6 +390,26 @@ def test_what_came_meanwhile_is_whole_where_it_fits_alone() -> None:
 
 
 # ---------------------------------------------------------------- the notebook
+def test_what_a_reset_leaves_begins_with_the_notebook_and_keeps_to_its_prefix() -> None:
+    """D3, P7: the very next request after a reset holds it, at most half of the room is its; sent once, nothing is put before it any more."""
+    shell = awake()
+    while not shell.persist:
+        shell.fail(Fault.INVALID)
+        if shell.asked:
+            shell.prepare()
+    shell.persisted()
+    shell.prepare(notebook=40_000)
+    body = str(shell.bodies[-1]["messages"])
+    assert body.count("<notebook>") == 1
+    assert "characters cut here" in body
+    assert shell.session.tokens <= room_of(shell.session).limit
+    shell.fail(Fault.TRANSIENT)
+    shell.fire("retry")
+    shell.prepare(notebook=80)
+    shell.say()
+    shell.prove_alive()
+
+
 def test_the_notebook_is_shown_once_and_again_when_a_rung_took_it() -> None:
     """T8, P10: the same copy is not repeated; a changed one is; one that a cut took away stands in the very next request."""
     shell = Shell(settings_of())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runtime.core.session import Session
-from runtime.core.snapshot import PLAIN, SHAPED
+from runtime.core.snapshot import ADDED, PLAIN, SHAPED
 
 from .histories import count
 from .shell import Shell, settings_of
@@ -50,11 +50,19 @@ def test_what_is_no_snapshot_is_refused(broken: dict[str, Any]) -> None:
     shell = lived()
     with pytest.raises(ValueError, match=r"snapshot|is not a valid"):
         Session.restore({**shell.session.snapshot(), **broken}, shell.settings, count)
-    for name in shell.session.snapshot():
+    for name in shell.session.snapshot().keys() - ADDED:
         torn = shell.session.snapshot()
         del torn[name]
         with pytest.raises(ValueError, match="snapshot"):
             Session.restore(torn, shell.settings, count)
+
+
+def test_a_snapshot_from_before_something_was_added_is_taken() -> None:
+    """P14, C35: an NPC that lived under an older version goes on where it was."""
+    old = {name: value for name, value in lived().session.snapshot().items() if name not in ADDED}
+    session = Session.restore({**old, "under_way": {"call_1": ["walk", 7]}}, lived().settings, count)
+    assert session.urgent_why == ""
+    assert not session.owes("call_1", 7), "what an older version kept without its operation is told as news, by who asks the world"
 
 
 def test_what_was_learned_of_one_window_is_not_believed_of_another() -> None:

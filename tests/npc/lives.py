@@ -137,8 +137,8 @@ class Stage:
         return code
 
     def requests(self) -> list[Mapping[str, Any]]:
-        """Bodies of all requests that were answered."""
-        return [r.body for r in self.model.records if r.outcome == "answered"]
+        """Bodies of all requests of the mind that were answered."""
+        return [r.body for r in self.model.records if r.outcome == "answered" and r.body.get("tools")]
 
 
 @contextlib.asynccontextmanager

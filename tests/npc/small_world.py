@@ -23,6 +23,7 @@ from runtime.model.retry import Policy
 from runtime.store.journal import Journal
 from sim.messages_api import MessagesAPI, Reply
 from sim.reading import Reading
+from tests.npc.hours import Hours
 from world_adapter.frames import ActionSpec, ActResult, ActState, Limits, Observation, Resume, Speaker
 from world_adapter.world import Sink
 
@@ -32,6 +33,8 @@ _TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required
 SAY = ActionSpec(name="say", description="Say something aloud.", schema=_TEXT)
 WALK = ActionSpec(name="walk", description="Walk somewhere.", schema=_TEXT, kind="ongoing", moves_body=True)
 COUNT = Counter.load().count
+#: What the model writes into its diary unless it is told otherwise.
+PAGE = "I kept the mill today, and Bob came by."
 
 #: What becomes of an action, by its id and name; None: it is done.
 Acting = Callable[[str, str], Awaitable[ActResult | None]]
@@ -60,10 +63,14 @@ class SmallWorld:
 
     url = "memory://mill"
 
-    def __init__(self, changes: Changes, acting: Acting | None = None) -> None:
-        self.acting = acting
+    def __init__(self, changes: Changes, acting: Acting | None = None, actions: Sequence[ActionSpec] = (SAY, WALK)) -> None:
+        self.acting, self.actions = acting, actions
         self.acts: list[tuple[str, str, str]] = []  # id, name, text
+        self.arguments: list[Mapping[str, Any]] = []  # of the same
         self.queries: list[str] = []
+        self.limits = Limits()
+        self.cancels: list[str] = []
+        self.stops, self.remembers = True, False
         self.resume: Resume | None = None
         self.sink: Sink | None = None
         self._changes, self._seq, self._there = changes, 0, False
@@ -90,8 +97,8 @@ class SmallWorld:
     def attach(self) -> None:
         """The link comes up."""
         self._there = True
-        self.here.attached(npc="Oda", world="mill", epoch="e1", session="s1", resumed=bool(self.resume), lost=0, limits=Limits())
-        self.here.actions_changed((SAY, WALK))
+        self.here.attached(npc="Oda", world="mill", epoch="e1", session="s1", resumed=bool(self.resume), lost=0, limits=self.limits)
+        self.here.actions_changed(self.actions)
         self._changes.tell()
 
     def detach(self) -> None:
@@ -99,10 +106,10 @@ class SmallWorld:
         self._there = False
         self.here.detached(why="the link is down")
 
-    async def tell(self, text: str, *, to: str | None = "Oda", kind: str = "speech", speaker: Speaker = BOB) -> None:
-        """One observation, durable when this returns."""
+    async def tell(self, text: str, *, to: str | None = "Oda", kind: str = "speech", speaker: Speaker | None = BOB, **more: Any) -> None:
+        """One observation, durable when this returns; `more` are further fields of it."""
         self._seq += 1
-        seen = Observation(seq=self._seq, t=time.time(), kind=kind, text=text, speaker=speaker, to=to)
+        seen = Observation(seq=self._seq, t=time.time(), kind=kind, text=text, speaker=speaker, to=to, **more)
         await self.here.observed([seen], world="mill", epoch="e1")
 
     async def act(self, *, id: str, name: str, args: Mapping[str, Any], timeout_s: float) -> ActResult:  # noqa: A002 - the seam's
@@ -110,17 +117,28 @@ class SmallWorld:
         if not self._there:
             return ActResult(id=id, state=ActState.FAILED, error_code="not_attached", error_message="the link is down")
         self.acts.append((id, name, str(args.get("text"))))
+        self.arguments.append(args)
         result = await self.acting(id, name) if self.acting else None
         self._changes.tell()
         return result or ActResult(id=id, state=ActState.DONE, text="done")
 
     async def query(self, id: str) -> None:  # noqa: A002 - the protocol's own word
-        """See `World.query`: this world remembers nothing."""
+        """See `World.query`: this world remembers nothing, or else says nothing while the action goes on."""
         self.queries.append(id)
+        if self.remembers:
+            return
         self.here.finished(ActResult(id=id, state=ActState.UNKNOWN))
 
     async def cancel(self, id: str) -> None:  # noqa: A002 - the protocol's own word
-        """See `World.cancel`."""
+        """See `World.cancel`: what is under way stops at once."""
+        self.cancels.append(id)
+        if self.stops:
+            self.here.finished(ActResult(id=id, state=ActState.CANCELLED, text="You stop by the ford."))
+        self._changes.tell()
+
+    def end(self, number: int, state: ActState = ActState.DONE, text: str = "You are at the mill.") -> None:
+        """The long action that was asked for as the so-many-th ends."""
+        self.here.finished(ActResult(id=self.acts[number][0], state=state, text=text))
 
     async def close(self) -> None:
         """See `World.close`."""
@@ -142,10 +160,13 @@ class Scripted:
 
     def __init__(self) -> None:
         self.script: Callable[[Reading], Reply | None] = lambda _: None
+        self.aside: Callable[[Reading], Reply] = lambda _: words(PAGE)
 
     def reply(self, request: Mapping[str, Any]) -> Reply:
         """See `Brain`."""
         reading = Reading(request)
+        if not reading.tools:
+            return self.aside(reading)
         return self.script(reading) or (words("(done)") if reading.round else use("say", "I hear you."))
 
 
@@ -175,6 +196,7 @@ class Oda:
         self.home = folder / "home"
         self.changes = Changes()
         self.brain = Scripted()
+        self.hours: Hours | None = None  # a clock that the test turns
         self.model = MessagesAPI(self.brain, 12_000, on_request=self.changes.tell, keep=1_000)
         tables = {"wake": "idle_s = 3600.0\nidle_max_s = 7200.0\ngather_s = 0.0"} | persona
         more = "\n".join(f"[{table}]\n{keys}" for table, keys in tables.items())
@@ -182,14 +204,17 @@ class Oda:
         self.persona: Persona = parse_persona(text).adjusted(window=12_000)
 
     @contextlib.asynccontextmanager
-    async def life(self, acting: Acting | None = None) -> AsyncIterator[Life]:
+    async def life(
+        self, acting: Acting | None = None, *, actions: Sequence[ActionSpec] = (SAY, WALK), remembers: bool = False
+    ) -> AsyncIterator[Life]:
         """A life, attached; it ends in order with the block."""
         facts = profile(self.persona.model.id)
         chosen = replace(settings_of(self.persona, facts), outage_s=0.02, outage_max_s=0.1)
         client = ModelClient(api_key="stand-in", base_url=self.model.base_url, policy=Policy(tries=1))
         with Home(self.home) as home:
             async with await Journal.open(home.database_path) as journal:
-                world = SmallWorld(self.changes, acting)
+                world = SmallWorld(self.changes, acting, actions)
+                world.remembers = remembers
 
                 def watch(what: str, data: Mapping[str, Any]) -> None:
                     life.told.append((what, data))
@@ -197,7 +222,8 @@ class Oda:
 
                 character = Character(
                     persona=self.persona, home=home, journal=journal, model=client, world=world, settings=chosen,
-                    count=TimedCount(COUNT), watch=watch,
+                    count=TimedCount(COUNT), watch=watch, clock=self.hours.clock if self.hours else time.time,
+                    sleep=self.hours.sleep if self.hours else asyncio.sleep,
                 )  # fmt: skip
                 life = Life(character, world, self.changes)
                 life.task = asyncio.create_task(character.live())
@@ -210,7 +236,15 @@ class Oda:
                     await client.close()
 
     def requests(self) -> Sequence[Reading]:
-        """All requests that were answered."""
+        """All requests of the mind that were answered."""
+        return [reading for reading in self._answered if reading.tools]
+
+    def asides(self) -> Sequence[Reading]:
+        """All small calls beside the mind that were answered: summaries, diary entries."""
+        return [reading for reading in self._answered if not reading.tools]
+
+    @property
+    def _answered(self) -> Sequence[Reading]:
         return [Reading(r.body) for r in self.model.records if r.outcome == "answered"]
 
 

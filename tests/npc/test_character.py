@@ -7,13 +7,19 @@ import itertools
 import json
 import sqlite3
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from npc.body import Body
+from npc.company import Company
 from npc.figures import figures
+from npc.goals import Goals
 from npc.hands import Hands
+from npc.hearing import Ears
+from npc.pairguard import PairGuard
 from runtime.core.effects import Call
 from runtime.store.journal import Journal
 from sim.messages_api import KEY_REFUSED, OVERLOADED, FaultPlan, Late, Reply, Rule
@@ -214,8 +220,9 @@ async def test_two_refusals_reset_leave_dump_and_diary_and_it_acts_on(tmp_path: 
             await life.until(lambda: life.saw("turn"))
         (dump,) = (house.home / "sessions").iterdir()
         assert "nobody may answer" in dump.read_text(encoding="utf-8") or json.loads(dump.read_text(encoding="utf-8"))["messages"]
-        (entry,) = await stored(house.home, "diary")
-        assert entry.data["tags"] == ["context-reset"]
+        entry, last = await stored(house.home, "diary")
+        assert (entry.data["tags"], last.data["tags"]) == (["context-reset"], ["shutdown"])
+        assert last.data["events"][0] == entry.data["events"][1] + 1, "no event is told twice, none is left out"
         assert any("context-reset" in p.read_text(encoding="utf-8") for p in (house.home / "diary").iterdir() if p.is_file())
         assert "[context reset:" in house.requests()[-1].said
 
@@ -307,13 +314,15 @@ async def test_an_action_that_cannot_be_written_down_is_not_sent_and_not_asked_a
         async def never() -> None:
             await asyncio.Event().wait()
 
-        hands = Hands(journal=journal, world=world, durable=never, tell=changes.tell, say="say", store_s=0.01)
+        body = Body(goals=Goals(), clock=time.time)
+        company = Company(names=("Oda",), ears=Ears(("Oda",)), guard=PairGuard(rounds=0, rest_s=1.0), clock=time.time)
+        hands = Hands(journal=journal, world=world, durable=never, tell=changes.tell, say="say", body=body, company=company, store_s=0.01)
         hands.offer((SAY,))
-        result = await hands.run(Call(id="c1", name="say", arguments={"text": "Hello"}), turn=1)
+        result = await hands.run(Call(id="c1", name="say", arguments={"text": "Hello"}), op=1, turn=1)
         assert result.error
         assert "not sent" in result.text
         assert not world.acts
-        after = Hands(journal=journal, world=world, durable=journal.commit, tell=changes.tell, say="say")
+        after = Hands(journal=journal, world=world, durable=journal.commit, tell=changes.tell, say="say", body=body, company=company)
         after.begun = journal.last_id
         await after.ask_outcomes()
         assert not world.queries

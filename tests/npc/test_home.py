@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from npc.constitution import MAX_RULES, SHORT_WORDS, parse_constitution
 from npc.errors import Misconfigured, Usage
-from npc.home import Home, default_constitution, default_home, find_home, slug
+from npc.home import MAX_LOG, Home, default_constitution, default_home, find_home, slug
 from npc.persona import load_persona, parse_persona
 from npc.state import MAX_NOTES, MAX_QUESTIONS, MAX_TEXT
 from tests.full_disk import ROOT, on_small_disk, with_small_files
@@ -416,6 +416,16 @@ class TestLog:
         assert home.log_tail(10_000) == f"## 2030-03-17 17:46:40 UTC\n\nFirst.\n\n{second}"
         assert home.log_tail(len(second) + 5) == second
         assert home.log_tail(8) == second[-8:]
+
+    def test_a_log_of_years_is_put_aside_by_the_month(self, home: Home) -> None:
+        """T5: it never grows without bound, nothing of it is lost, and the newest checkpoint is in the one that is read."""
+        for number in range(2):
+            home.log_path.write_bytes(b"x" * MAX_LOG)
+            assert home.append_log(f"Entry {number}.") == ""
+            assert home.log_tail(1_000).endswith(f"Entry {number}.")
+        aside = sorted(path.name for path in home.path.glob("log-*.md"))
+        assert aside == ["log-2030-03-2.md", "log-2030-03.md"]
+        assert all(len((home.path / name).read_bytes()) >= MAX_LOG for name in aside)
 
     def test_the_tail_of_a_long_log_is_cheap_and_whole(self, home: Home) -> None:
         for number in range(100):

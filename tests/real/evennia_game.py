@@ -32,6 +32,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect as sync_connect
 
+from world_adapter import evennia_inputfuncs
+
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "evennia"
 REQUIREMENT = "evennia>=5.0.1,<7"
 # The series depends on the interpreter: 3.11 gets Evennia 5, 3.12 and newer get 6. Any other one may be named.
@@ -182,8 +184,8 @@ def _plain(markup: str) -> str:
 
 
 @contextmanager
-def running() -> Iterator[EvenniaServer]:
-    """A server with the seeded game, from a cold start if need be; stopped at the end whatever happens.
+def running(*, drop_in: bool = False) -> Iterator[EvenniaServer]:
+    """A server with the seeded game, from a cold start if need be; stopped at the end whatever happens. With `drop_in` it can `npc_look`.
 
     Raises:
         CannotInstallError: there is no Evennia for this machine.
@@ -195,6 +197,11 @@ def running() -> Iterator[EvenniaServer]:
     game = folder / "game"
     try:
         shutil.copytree(seeded, game)
+        if drop_in:
+            # As docs/evennia.md tells people to.
+            shutil.copyfile(evennia_inputfuncs.__file__, game / "server" / "conf" / "npc_inputfuncs.py")
+            with (game / "server" / "conf" / "settings.py").open("a") as settings:
+                settings.write('\nINPUT_FUNC_MODULES += ["server.conf.npc_inputfuncs"]\n')
         environment = _environment(python, game)
         with _processes(python, game, environment):
             port = int(environment["EVENNIA_TEST_WEBSOCKET"])

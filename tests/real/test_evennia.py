@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.real import evennia_game
 from tests.real.evennia_game import EvenniaServer, ScriptedPlayer
 from world_adapter.errors import WorldRefused
 from world_adapter.evennia import EvenniaWorld
@@ -200,3 +201,34 @@ async def test_a_reload_of_the_server_is_lived_through(evennia_server: EvenniaSe
             times = bob.lines.count(f'Runa says, "line {number} ."')
             assert times == 1 if result.state is ActState.DONE else times <= 1
         assert len(sink.attachments) == 1
+
+
+async def test_the_drop_in_tells_the_room_as_data() -> None:
+    """W1, W4: with the file that we ship in the game, who is here, what lies here and where it goes on come as data, and change with it."""
+    try:
+        running = evennia_game.running(drop_in=True)
+        server = await asyncio.to_thread(running.__enter__)
+    except evennia_game.CannotInstallError as exc:
+        pytest.skip(str(exc))
+    try:
+        async with living(server, "Maren") as (world, sink):
+            look = await act(world, "look")
+            assert look.data is not None
+            # Prose says "a rusty mug", and so does the game without the drop-in.
+            assert (look.data["room"], look.data["exits"], look.data["things"]) == ("Tavern", ["north"], ["rusty mug"])
+            assert {"Bob", "Odo"} <= set(look.data["people"])
+            assert not {"Maren", "Carol"} & set(look.data["people"])
+
+            def told(o: Observation) -> bool:
+                return o.kind == "scene" and o.key == "scene" and o.data is not None and o.data.get("evennia") == "npc_look"
+
+            async with ScriptedPlayer(server, "Bob") as bob:
+                await bob.do("get rusty mug")
+                await sink.one(lambda o: told(o) and o.data is not None and o.data["things"] == [] and "Bob" in o.data["people"])
+            await sink.one(lambda o: told(o) and o.data is not None and "Bob" not in o.data["people"])  # he left, and took it with him
+            moved = await act(world, "move", exit="north")
+            assert moved.data is not None
+            assert (moved.data["room"], moved.data["exits"], moved.data["people"]) == ("Yard", ["south"], ["Carol"])
+        assert len(sink.attachments) == 1
+    finally:
+        await asyncio.to_thread(running.__exit__, None, None, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -212,14 +213,13 @@ def test_any_request_is_answered(brain: Brain, news: str) -> None:
                 assert args == {"n": 1, "how": "a"}
 
 
-def test_a_request_without_tools_gets_a_short_summary_of_what_people_said() -> None:
-    """P4: the stand-in can be asked for a summary, by a perfect summariser or an indifferent one."""
-    flood = Flood(seed=7, window=10_000)
-    history = [_news(*(x.text for x in flood.turn(n).lines)) for n in (3, 53)]
-    body = {"messages": [*history, {"role": "user", "content": "Summarise the above in a few lines."}]}
-    kind = FloodBrain(npc="Oda", summaries="kind").reply(body).content[0]["text"]
-    plain = FloodBrain(npc="Oda").reply(body).content[0]["text"]
-    assert "is called" in kind
-    assert 0 < len(plain) < 1_200
-    diary = VillagerBrain(npc="Oda").reply({"messages": [*history, {"role": "user", "content": "Write your diary entry in first person."}]})
+def test_a_request_without_tools_gets_a_record_of_what_people_said_or_a_diary_page() -> None:
+    """P4, D1: the stand-in can be asked for a summary, by a perfect summariser or an indifferent one, and for a page of a diary."""
+    talk = "<talk>\n" + "\n".join(f"[{n}] Mira: line {n}, I promise" for n in range(10, 40)) + "\n</talk>"
+    body = {"messages": [{"role": "user", "content": talk}]}
+    kind = json.loads(FloodBrain(npc="Oda", summaries="kind").reply(body).content[0]["text"])
+    plain = json.loads(FloodBrain(npc="Oda").reply(body).content[0]["text"])
+    assert kind["promises"][-1] == {"text": "Mira said line 39, I promise", "events": [39]}
+    assert 0 < len(plain["promises"]) <= 5
+    diary = VillagerBrain(npc="Oda").reply({"messages": [{"role": "user", "content": "Write your diary entry in first person."}]})
     assert " I " in diary.content[0]["text"]

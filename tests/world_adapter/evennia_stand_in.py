@@ -25,6 +25,7 @@ class StandIn:
     """Listens on a free port of the loopback. Attributes may be changed at any time.
 
     Attributes:
+        sights: what the drop-in tells of the room, where the game has it.
         has_echo: knows the inputs `echo` and `get_value`.
         password: of the account.
         puppets: puts the account into its character at login.
@@ -37,6 +38,7 @@ class StandIn:
 
     def __init__(self) -> None:
         self.password = "correct horse 7"
+        self.sights: dict[str, Any] | None = None
         self.has_echo = True
         self.puppets = True
         self.up = True
@@ -54,7 +56,7 @@ class StandIn:
     async def __aenter__(self) -> Self:
         quiet = logging.getLogger("tests.evennia_stand_in")
         quiet.setLevel(logging.WARNING)  # its side of the wire would show the login
-        self._server = await serve(self._session, "127.0.0.1", 0, logger=quiet)
+        self._server = await serve(self._session, "127.0.0.1", 0, logger=quiet, max_size=None)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None) -> None:
@@ -113,6 +115,10 @@ class StandIn:
             await self._log_in(kwargs["name"] == USER and kwargs["password"] == self.password)
         elif name == "echo" and self.has_echo:
             await self.tell(f"Echo returns: ['{args[0]}'], {{}}")
+        elif name == "get_inputfuncs":
+            await self.frame("get_inputfuncs", [], {"echo": "", "get_value": ""} | ({"npc_look": ""} if self.sights is not None else {}))
+        elif name == "npc_look" and self.sights is not None:
+            await self.frame("npc_look", [], {"room": self.room, **self.sights})
         elif name == "get_value" and self.has_echo:
             values = {"name": NAME if self.in_body else USER, "servername": "standin"}
             if self.in_body:

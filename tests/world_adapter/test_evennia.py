@@ -19,9 +19,10 @@ from world_adapter.evennia import MAX_WAITING, EvenniaWorld
 from world_adapter.evennia_actions import ACTIONS, LINE_CHARS, Refusal, plan, split_speech
 from world_adapter.evennia_link import Patience
 from world_adapter.evennia_text import Ears, html_to_text, mentions, read_room
+from world_adapter.evennia_wire import FIRST_RECEIVE_LIMIT
 from world_adapter.frames import KINDS, ActionSpec, ActResult, ActState, Limits, Observation
 
-QUICK = Patience(screen_s=1.0, login_s=3.0, ask_s=0.1, settle_s=0.1, window_s=0.2)
+QUICK = Patience(screen_s=1.0, login_s=3.0, ask_s=0.1, settle_s=0.1, window_s=0.2, glance_s=0.02)
 EARS = Ears(name="Warden", aliases=("Keeper",), people={"Old Tom"})
 TAVERN = read_room("Tavern\nA smoky tavern.\nExits: north, old gate and moat, and up\nCharacters: Bob and Carol\nYou see: a rusty mug")
 
@@ -465,6 +466,41 @@ async def test_a_sink_that_hangs_costs_bounded_memory_and_a_counted_note() -> No
         assert [o.seq for o in sink.heard] == list(range(1, len(sink.heard) + 1))
 
 
+async def test_a_game_with_the_drop_in_tells_the_room_as_data() -> None:
+    """W1, W5: what prose cannot tell is known from data: exits for `move`, people for names; a change of it is one keyed scene."""
+    async with StandIn() as server:
+        server.sights = {"exits": ["north", "hole|in, the wall"], "people": ["<b>Old Tom</b>(#3)"], "things": ["rusty mug", 7, None]}
+        async with living(server) as (world, sink):
+            seen = await sink.one(lambda o: o.data is not None and o.data.get("evennia") == "npc_look")
+            assert (seen.kind, seen.key, seen.own) == ("scene", "scene", False)
+            assert seen.text == "Tavern\nExits: north, hole|in, the wall\nHere: Old Tom\nThings: rusty mug"
+            looked = await act(world, "look")
+            assert looked.text.startswith("Tavern\nA smoky tavern")  # the words are the game's
+            assert looked.data is not None
+            assert (looked.data["people"], looked.data["things"]) == (["Old Tom"], ["rusty mug"])
+            server.sights = {**server.sights, "people": ["Old Tom", "Carol"]}
+            await server.tell("Carol has entered the game.")
+            changed = await sink.one(lambda o: o.kind == "scene" and o.text.endswith("Here: Old Tom, Carol\nThings: rusty mug"))
+            assert changed.seq > seen.seq
+            server.sights = {**server.sights, "exits": "not a list", "people": [], "things": []}
+            walked = await act(world, "move", exit="north")
+            assert walked.state is ActState.DONE
+            assert walked.data is not None
+            assert walked.data["room"] == "Yard"
+
+
+async def test_a_message_beyond_our_limit_costs_itself_and_the_next_is_heard() -> None:
+    """W3, W5: 1009 is no reason to meet the same end again: the link comes back and takes more."""
+    async with StandIn() as server, living(server) as (_, sink):
+        giant = f'Bob says, "{"x" * (FIRST_RECEIVE_LIMIT + 10)}"'
+        await server.tell(giant, "say")
+        await sink.until(lambda: len(sink.attachments) == 2)
+        await server.tell(giant, "say")
+        heard = await sink.one(lambda o: o.kind == "speech")
+        assert "characters cut" in heard.text
+        assert len(sink.attachments) == 2
+
+
 # Acting
 
 
@@ -619,6 +655,19 @@ async def test_an_act_whose_answer_a_restart_swallowed_is_unknown_and_not_repeat
         result = await getting
         assert (result.state, result.error_code) == (ActState.UNKNOWN, "lost")
         assert server.commands == ["get rusty mug"]
+
+
+async def test_a_look_that_a_restart_swallowed_is_taken_again() -> None:
+    """C35: only what changes nothing may be done twice."""
+    async with StandIn() as server, living(server) as (world, _):
+        server.deaf_after.add("inventory")
+        server.scripted["inventory"] = [("You are not carrying anything.", "inventory")]
+        looking = asyncio.create_task(act(world, "inventory"))
+        await server.until(lambda: "inventory" in server.commands)
+        server.deaf_after.clear()
+        server.up = True
+        assert (await looking).state is ActState.DONE
+        assert server.commands == ["inventory", "inventory"]
 
 
 async def test_a_link_that_breaks_under_an_act_makes_it_unknown() -> None:

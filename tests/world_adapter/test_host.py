@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from world_adapter.codec import JSON
+from world_adapter.codec import JSON, MSGPACK, Codec
 from world_adapter.effects import Hangup
-from world_adapter.frames import ActionSpec, ActResult, ActState, Gate
+from world_adapter.frames import Act, ActionSpec, ActResult, ActState, Attach, Batch, Gate
 from world_adapter.host import Execute, Guest, Host, Stop
 
 ACTIONS = (
@@ -164,3 +164,77 @@ def test_an_id_that_would_come_back_changed_is_malformed(action: object) -> None
     says(guest, "act", id=action, name="say", args={})
     assert guest.malformed == 1
     assert not any(isinstance(effect, Execute) for effect in guest.effects())
+
+
+def stored(host: Host) -> None:
+    """The store has everything that has changed until now."""
+    changes = host.changes()
+    assert changes is not None
+    host.stored(changes)
+
+
+def test_nothing_is_said_or_begun_before_it_is_stored() -> None:
+    """W2, W3, C35: with a store the epoch, an observation, an action and its end wait for it, and signs of life for nothing."""
+    host = make_host(stored=True)
+    guest = host.guest(JSON, "", now=0.0)
+    assert ops(pulled(guest)) == []
+    stored(host)
+    assert ops(pulled(guest)) == ["hello"]
+    says(guest, "attach", npc="mira")
+    assert ops(pulled(guest)) == ["welcome", "actions"]
+    host.observe("mira", t=0.0, kind="notice", text="one")
+    says(guest, "ping", n=1)
+    assert ops(pulled(guest)) == ["pong"]
+    stored(host)
+    host.observe("mira", t=0.0, kind="notice", text="two")
+    assert [m.get("text") for m in pulled(guest)] == ["one"], "what came after the store was asked waits for the next time"
+    says(guest, "act", id="a1", name="say", args={})
+    says(guest, "cancel", id="a1")
+    assert not any(isinstance(effect, Execute | Stop) for effect in guest.effects())
+    stored(host)
+    assert [type(effect) for effect in guest.effects() if isinstance(effect, Execute | Stop)] == [Execute, Stop]
+    assert [m.get("text") for m in pulled(guest)] == ["two"]
+    host.finish("mira", ActResult(id="a1", state=ActState.DONE))
+    assert ops(pulled(guest)) == []
+    stored(host)
+    assert ops(pulled(guest)) == ["act_result"]
+    assert host.changes() is None
+
+
+@pytest.mark.parametrize("codec", [JSON, MSGPACK])
+def test_no_frame_of_the_worlds_is_larger_than_its_own_limit_and_every_number_arrives(codec: Codec) -> None:
+    """W3: batches are split, a lone text is cut by name, data for code that nobody could take is left out."""
+    host = make_host(max_frame=2_048)
+    for n in range(40):
+        host.observe("mira", t=0.0, kind="notice", text=f"{n} " + '"ü☃' * 90)
+    host.observe("mira", t=0.0, kind="notice", text="first words " + "x" * 9_000 + " last words", data={"a": 1})
+    host.observe("mira", t=0.0, kind="scene", text="The hall.", data={"map": "y" * 5_000})
+    guest = host.guest(codec, "", now=0.0)
+    guest.received(codec.encode(Attach(npc="mira")), now=0.0)
+    guest.received(codec.encode(Act(id="a1", name="say")), now=0.0)
+    host.finish("mira", ActResult(id="a1", state=ActState.DONE, text="z" * 9_000))
+    frames: list[Any] = []
+    while (data := guest.next_message(now=0.0)) is not None:
+        assert len(data) <= 2_048
+        frames.append(codec.decode_world(data))
+    items = [item for frame in frames if isinstance(frame, Batch) for item in frame.items]
+    assert [item.seq for item in items] == list(range(1, 43))
+    assert items[40].text.startswith("first words ")
+    assert items[40].text.endswith(" last words")
+    assert "characters cut" in items[40].text
+    assert items[40].data == {"a": 1}
+    assert (items[41].text, items[41].data) == ("The hall.", None)
+    [result] = [frame for frame in frames if isinstance(frame, ActResult)]
+    assert result.state == "done"
+    assert "characters cut" in result.text
+
+
+def test_an_agent_that_asks_and_never_reads_is_let_go() -> None:
+    """W3: what waits for one agent is bounded, whatever it asks for."""
+    host = make_host()
+    for op in ("query", "ping"):
+        guest = attached(host)
+        for n in range(20_000):
+            says(guest, op, id=f"a{n}", n=n)
+        assert any(isinstance(effect, Hangup) and effect.dead for effect in guest.effects())
+        assert len(pulled(guest)) < 10_010

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from world_adapter.frames import Observation, Speaker
 from world_adapter.inbox import Bounds, Inbox, addressed_to
+from world_adapter.runs import Run
 
 ME = "mira"
 # Every kind of observation that matters here: size of text, kind, merge key, addressee, own, speaker.
@@ -136,3 +138,70 @@ def test_memory_stays_bounded_over_a_long_flood() -> None:
     assert len(inbox._keys) <= 100
     drained = inbox.drain()
     assert sum(drained.omitted.values()) + drained.merged + 100 == 20_000
+
+
+# Fairness
+
+
+BOB, EVE = Speaker(id="p1", name="Bob", kind="player"), Speaker(id="p2", name="Eve", kind="player")
+
+
+@pytest.mark.parametrize("to", [None, ME], ids=["overheard", "addressed"])
+@pytest.mark.parametrize("size", [10, 2_000], ids=["many lines", "long lines"])
+@pytest.mark.parametrize("as_run", [False, True], ids=["one by one", "as a run"])
+def test_a_flood_of_one_does_not_push_out_what_another_said(to: str | None, size: int, as_run: bool) -> None:
+    """W2: Bob shouts for ever, Eve said three things before; Eve's words are there, and the note names Bob."""
+    inbox = Inbox(addressed=addressed_to(ME), bounds=Bounds(items=50, chars=40_000, addressed_chars=40_000))
+    words = [obs(n, f"eve {n}", kind="speech", speaker=EVE, to=to) for n in range(1, 4)]
+    shouts = [obs(n, "x" * size, kind="speech", speaker=BOB, to=to) for n in range(4, 904)]
+    if as_run:
+        run = Run.of([*words, *shouts])
+        inbox.put_run(run, first=1, addressed=set(range(len(run))) if to else ())
+    else:
+        inbox.put([*words, *shouts])
+    drained = inbox.drain()
+    assert [o.text for o in drained.observations[:3]] == ["eve 1", "eve 2", "eve 3"]
+    assert drained.observations[-1].seq == 903
+    assert drained.loudest == "Bob"
+    assert drained.note is not None
+    assert f'{drained.loudest_omitted} of them from "Bob"' in drained.note
+
+
+@settings(max_examples=60)
+@given(streams(), BOUNDS, st.lists(st.integers(0, 60), max_size=4).map(sorted))
+def test_runs_are_accounted_for_like_all_else(stream: list[Observation], bounds: Bounds, cuts: list[int]) -> None:
+    """W2: received = delivered + merged + omitted; addressed lines all arrive; order, bounds and the newest value of each key."""
+    inbox = Inbox(addressed=addressed_to(ME), bounds=bounds)
+    addressed = addressed_to(ME)
+    start = 0
+    for stop in [*cuts, len(stream)]:
+        part = stream[start:stop]
+        if part:
+            run = Run.of(part)
+            own = {n for n, o in enumerate(part) if o.own}
+            inbox.put_run(run, first=part[0].seq, addressed={n for n, o in enumerate(part) if addressed(o)}, besides=own)
+        start = max(start, stop)
+    news = [o for o in stream if not o.own]
+    drained = inbox.drain()
+    assert len(news) == len(drained.observations) + drained.merged + sum(drained.omitted.values()) == inbox.counts.received
+    assert [o for o in drained.observations if addressed(o)] == [o for o in news if addressed(o)]
+    assert [o.seq for o in drained.observations] == sorted({o.seq for o in drained.observations})
+    assert sum(1 for o in drained.observations if not addressed(o)) <= bounds.items
+    assert all(o in news for o in drained.observations)
+    same = Inbox(addressed=addressed, bounds=Bounds(items=1_000, chars=10**9))
+    run = Run.of(stream)
+    if stream:
+        same.put_run(
+            run, first=1, addressed={n for n, o in enumerate(stream) if addressed(o)}, besides={n for n, o in enumerate(stream) if o.own},
+        )  # fmt: skip
+    other = Inbox(addressed=addressed, bounds=Bounds(items=1_000, chars=10**9))
+    other.put(news)
+    assert same.drain() == other.drain()
+
+
+def test_nothing_is_omitted_from_a_run_that_has_room() -> None:
+    """W2: one speaker alone may fill the room."""
+    inbox = Inbox(addressed=addressed_to(ME), bounds=Bounds(items=100))
+    inbox.put_run(Run.of([obs(n, speaker=BOB, kind="speech") for n in range(1, 151)]), first=1, addressed=())
+    drained = inbox.drain()
+    assert [o.seq for o in drained.observations] == list(range(51, 151))

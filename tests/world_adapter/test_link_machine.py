@@ -1,5 +1,5 @@
 """Both halves of the protocol wired core to core, without a socket (W3, S5): whatever the line and the processes do, each observation is
-durable exactly once and in order, and each action is executed at most once.
+durable exactly once and in order, and each action is executed at most once. A world with a store comes back under the same epoch.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.world_adapter.kept_worlds import MemoryStore
 from world_adapter.closing import Refused
 from world_adapter.codec import JSON, MSGPACK
 from world_adapter.effects import Attached, Deliver, Hangup, Result, Send
 from world_adapter.frames import ActionSpec, ActResult, ActState, Resume
 from world_adapter.host import Execute, Guest, Host
+from world_adapter.keeping import Kept
 from world_adapter.link import AgentLink, Patience
 
 ACTIONS = (
@@ -28,9 +30,15 @@ PATIENT = Patience(gap_tries=10_000, unstored=6)
 class TwoHalves(RuleBasedStateMachine):
     """An agent with a disk, a world, and a line between them that does its worst."""
 
-    @initialize(text=st.booleans())
-    def begin(self, text: bool) -> None:
+    @initialize(text=st.booleans(), stored=st.booleans())
+    def begin(self, text: bool, stored: bool) -> None:
         self.now = 0.0
+        self.store = MemoryStore() if stored else None
+        self.prompt = True  # whether that store's disk takes everything at once
+        self.unconfirmed: Kept | None = None  # on the world's disk, and the world does not know it yet
+        self.words: dict[str, dict[int, str]] = {}  # epoch: what was said under each number
+        self.heard: dict[str, dict[int, str]] = {}
+        self.sayings = 0
         self.codec = JSON if text else MSGPACK
         self.epochs = 0
         self.lives = 0
@@ -50,12 +58,54 @@ class TwoHalves(RuleBasedStateMachine):
     # Two processes
 
     def new_world(self) -> None:
-        self.epochs += 1
-        self.epoch = f"e{self.epochs}"
-        self.told[self.epoch] = 0
+        kept = self.store.load("w") if self.store else None
+        if kept is None:
+            self.epochs += 1
+        self.epoch = kept.epoch if kept else f"e{self.epochs}"
         self.disk.setdefault(self.epoch, [])
-        self.host = Host(world="w", epoch=self.epoch, authorise=lambda _npc, _token: True, actions=ACTIONS, heartbeat_s=30.0)
+        self.host = Host(
+            world="w", epoch=self.epoch, authorise=lambda _npc, _token: True, actions=ACTIONS, heartbeat_s=30.0,
+            stored=self.store is not None, kept=kept,
+        )  # fmt: skip
+        self.unconfirmed = None
+        self.told[self.epoch] = self.host.newest("mira")
+        said = self.words.setdefault(self.epoch, {})
+        for seq in [seq for seq in said if seq > self.told[self.epoch]]:
+            del said[seq]  # died before it was stored: nobody may have heard it
         self.running: list[str] = []
+        for effect in self.host.unfinished():
+            if self.executed[effect.act.id]:
+                self.running.append(effect.act.id)  # the game goes on with it
+            else:
+                self.host.finish("mira", ActResult(id=effect.act.id, state=ActState.FAILED, error_code="interrupted"))
+
+    @precondition(lambda self: self.store and self.prompt and self.link.attached)
+    @rule(n=st.integers(0, 3))
+    def the_disk_gets_slow(self, n: int) -> None:
+        """Something happens, and somebody acts, while the world's disk takes nothing."""
+        self.prompt = False
+        self.happen(n, quickly=True)
+        if self.link.attached:
+            self.act("say")
+
+    @precondition(lambda self: self.store and not self.unconfirmed)
+    @rule()
+    def the_world_writes(self) -> None:
+        """The world's disk has what has changed until now; the world may die before it knows."""
+        if self.store and not self.unconfirmed and (changes := self.host.changes()):
+            self.store.write(changes)
+            self.unconfirmed = changes
+
+    @precondition(lambda self: self.unconfirmed)
+    @rule()
+    def the_world_has_written(self) -> None:
+        self.confirm()
+        self.carry_out()
+
+    def confirm(self) -> None:
+        if self.unconfirmed:
+            self.host.stored(self.unconfirmed)
+            self.unconfirmed = None
 
     def new_agent(self) -> None:
         self.lives += 1
@@ -72,6 +122,8 @@ class TwoHalves(RuleBasedStateMachine):
     @precondition(lambda self: not self.open)
     @rule(smoothly=st.sampled_from([True, True, True, False]))
     def connect(self, smoothly: bool = False) -> None:
+        self.prompt = self.prompt or smoothly
+        self.carry_out()
         self.guest = self.host.guest(self.codec, "", now=self.now)
         self.link.opened(self.codec, now=self.now)
         self.to_agent, self.to_world = deque(), deque()
@@ -131,12 +183,12 @@ class TwoHalves(RuleBasedStateMachine):
         self.carry_out()
 
     @precondition(lambda self: self.open and self.to_agent)
-    @rule(at=st.integers(0, 5), how=st.sampled_from(["drop", "repeat", "swap", "truncate"]), cut=st.integers(0, 30))
+    @rule(at=st.integers(0, 5), how=st.sampled_from(["drop", "repeat", "swap", "truncate"]), cut=st.integers(0, 2_000))
     def spoil_to_agent(self, at: int, how: str, cut: int) -> None:
         self.spoil(self.to_agent, at, how, cut)
 
     @precondition(lambda self: self.open and self.to_world)
-    @rule(at=st.integers(0, 5), how=st.sampled_from(["drop", "repeat", "swap", "truncate"]), cut=st.integers(0, 30))
+    @rule(at=st.integers(0, 5), how=st.sampled_from(["drop", "repeat", "swap", "truncate"]), cut=st.integers(0, 2_000))
     def spoil_to_world(self, at: int, how: str, cut: int) -> None:
         self.spoil(self.to_world, at, how, cut)
 
@@ -149,7 +201,7 @@ class TwoHalves(RuleBasedStateMachine):
         elif how == "swap":
             line[at], line[-1] = line[-1], line[at]
         else:
-            line[at] = line[at][:cut]
+            line[at] = line[at][: cut % len(line[at])] if line[at] else b""  # at any byte
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 20.0, 20.0, 70.0]))
     def wait(self, seconds: float) -> None:
@@ -166,23 +218,28 @@ class TwoHalves(RuleBasedStateMachine):
 
     # The lives at both ends
 
-    @rule(n=st.integers(1, 5))
-    def happen(self, n: int) -> None:
+    @rule(n=st.integers(1, 5), quickly=st.booleans())
+    def happen(self, n: int, quickly: bool = False) -> None:
         for _ in range(n):
-            self.told[self.epoch] = self.host.observe("mira", t=self.now, kind="notice", text="something")
+            self.sayings += 1
+            words = f"something, {self.sayings}"
+            self.told[self.epoch] = seq = self.host.observe("mira", t=self.now, kind="notice", text=words)
+            self.words[self.epoch][seq] = words
         self.carry_out()
+        if quickly and self.open:
+            self.flow()
+            while self.undurable:
+                self.become_durable()
 
     @precondition(lambda self: self.undurable)
     @rule()
     def become_durable(self) -> None:
-        self.store()
-        self.carry_out()
-
-    def store(self) -> None:
         delivery = self.undurable.popleft()
         self.disk[delivery.epoch] += [o.seq for o in delivery.items]
+        self.heard.setdefault(delivery.epoch, {}).update({o.seq: o.text for o in delivery.items})
         self.link.stored(delivery.items[-1].seq, delivery.epoch, now=self.now)
         self.resume = self.link.resume
+        self.carry_out()
 
     @precondition(lambda self: self.link.attached)
     @rule(name=st.sampled_from(["say", "walk", "fly"]))
@@ -210,7 +267,7 @@ class TwoHalves(RuleBasedStateMachine):
 
     @rule(luck=st.integers(0, 4))
     def kill_the_world(self, luck: int) -> None:
-        if luck:
+        if luck > (2 if self.store else 0):
             return
         if self.open:
             self.open = False
@@ -223,6 +280,10 @@ class TwoHalves(RuleBasedStateMachine):
 
     def carry_out(self) -> None:
         hung: int | None = None
+        if self.prompt:
+            self.confirm()
+            self.the_world_writes()
+            self.confirm()
         for effect in self.link.effects():
             match effect:
                 case Send():
@@ -264,6 +325,11 @@ class TwoHalves(RuleBasedStateMachine):
             assert numbers == list(range(1, len(numbers) + 1)), epoch
 
     @invariant()
+    def nobody_heard_what_the_world_does_not_know(self) -> None:
+        for epoch, heard in getattr(self, "heard", {}).items():
+            assert heard.items() <= self.words[epoch].items()
+
+    @invariant()
     def each_action_is_executed_at_most_once(self) -> None:
         assert all(count == 1 for count in getattr(self, "executed", {}).values())
 
@@ -281,6 +347,7 @@ class TwoHalves(RuleBasedStateMachine):
         """Let the line be good again: everything arrives, and every action's end is known."""
         if not hasattr(self, "host"):
             return
+        self.prompt = True
         for _ in range(200):
             self.wait(2.5)
             self.wait(20.0)
@@ -302,6 +369,7 @@ class TwoHalves(RuleBasedStateMachine):
             if ActState.DONE in self.results[action]:
                 assert self.executed[action] == 1
         self.each_observation_is_durable_once_and_in_order()
+        self.nobody_heard_what_the_world_does_not_know()
         self.each_action_is_executed_at_most_once()
         self.what_a_world_never_saw_it_never_does()
         self.each_action_ends_at_most_once()
