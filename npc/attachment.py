@@ -42,9 +42,6 @@ PLACES = 8
 #: A state (keyed, for nobody in particular) of this priority or less starts no turn by itself.
 QUIET_PRIO = 2
 REST_AFTER_S = 0.005
-#: Of a batch that takes longer than this the mind is told before its end, in seconds.
-LATE_S = 0.25
-
 
 class Attachment:
     """The sink of one world, for one agent. `me` is the NPC's own id there, as far as it is known before the first welcome."""
@@ -111,26 +108,18 @@ class Attachment:
         acts = self.agent.body_acts
         news: list[tuple[frames.Observation, int]] = []
         loud = False
-        begun = rested = time.perf_counter()
-        for told in batch:
-            if time.perf_counter() - rested > REST_AFTER_S:
-                # Others may now drain, and pass the cursor over all that has an event: so that is put first.
-                self._journal.watermark(self._world.url, epoch, told.seq - 1)
-                self.news.put(news)
-                news.clear()
-                if loud and rested - begun > LATE_S:
-                    self.agent.stir(urgent=bool(why), why=why)
-                    loud, why = False, ""
-                await asyncio.sleep(0)
-                rested = time.perf_counter()
-            heard = self._hands.company.take(told, self.me)
+        later: list[tuple[int, Taken]] = []
+        for heard in [self._hands.company.take(observation, self.me) for observation in batch]:
             observation = heard.observation
             event = self._journal.append("observation", to_journal(observation), turn=self.agent.session.turn)
             self._chronicler.noticed(event, world_time=observation.wt or "", place=self.place)
             if observation.wt:
                 self.world_time = observation.wt
             self._placed(observation)
-            self._memory.keep(heard.lines, event, shown=observation)
+            if len(batch) < MANY:
+                self._memory.keep(heard.lines, event, shown=observation)
+            else:
+                later.append((event, heard))
             self._tell("heard", kind=observation.kind, text=observation.text, speaker=_name_of(observation), own=observation.own)
             if heard.why:
                 self._guarded(heard, event)
@@ -145,6 +134,7 @@ class Attachment:
         self.news.put(news)
         if loud:
             self.agent.stir(urgent=bool(why), why=why)
+        await self._keep(later)
         self._dated()
         await self._durable()
 
@@ -152,13 +142,7 @@ class Attachment:
         """The same for many at once: most of them are stored and wait without becoming observations, see `npc.crowd`."""
         acts, me, turn = self.agent.body_acts, self.me, self.agent.session.turn
         seen = look(run, ears=self._ears, me=me, waking=self._wakes.may if acts else None, allowance=self._allowance)
-        taken: list[tuple[int, Taken]] = []
-        rested = time.perf_counter()
-        for n in seen.close:
-            taken.append((n, self._hands.company.take(run.at(n), me)))
-            if time.perf_counter() - rested > REST_AFTER_S:
-                await asyncio.sleep(0)  # nothing of this run is anywhere yet
-                rested = time.perf_counter()
+        taken = [(n, self._hands.company.take(run.at(n), me)) for n in seen.close]
         if echoes := [n for n, heard in taken if heard.observation.own]:
             run, own = run.owned(echoes), seen.own.union(echoes)
             addressed = seen.addressed.difference(echoes)
@@ -166,15 +150,17 @@ class Attachment:
             own, addressed = seen.own, seen.addressed
         first = self._journal.append_run("observation", run.parts(), turn=turn)
         self._journal.watermark(self._world.url, epoch, run.rows[-1].seq)
-        times = [row.wt for row in run.rows if row.wt]
+        times = [row.wt for row in run.rows if row.wt] if run.words.times != {None} else []
         self.world_time = times[-1] if times else self.world_time
         self._chronicler.noticed(first + len(run) - 1, world_time=times[-1] if times else "", place=self.place)
         places = (run.at(n) for n in range(len(run) - 1, -1, -1) if run.rows[n].data and run.rows[n].kind in KINDS)
         for observation in [*islice((o for o in places if not of_another(o, me)), PLACES)][::-1]:
             self._placed(observation)
         silent = own.union([n for n, heard in taken if heard.wait_s != 0])
-        silent.update([n for n, row in enumerate(run.rows) if row.key is not None and row.prio <= QUIET_PRIO and n not in addressed])
-        loud, why = len(run) > len(silent), ""
+        loud = any(
+            (row.key is None or row.prio > QUIET_PRIO or n in addressed) and n not in silent for n, row in enumerate(run.rows)
+        )
+        why = ""
         for n, heard in taken:
             if heard.why:
                 self._guarded(heard, first + n)
@@ -184,15 +170,18 @@ class Attachment:
         self._tell_crowd(run, addressed)
         if loud or why:
             self.agent.stir(urgent=bool(why), why=why)
-        # Behind the news, and with pauses: lines that are remembered take longer than all the rest.
+        await self._keep([(first + n, heard) for n, heard in taken])
+        self._dated()
+        await self._durable()
+
+    async def _keep(self, taken: Sequence[tuple[int, Taken]]) -> None:
+        """Behind the news, and with pauses: lines that are remembered, by their events, take longer than all the rest."""
         rested = time.perf_counter()
-        for n, heard in taken:
-            self._memory.keep(heard.lines, first + n, shown=heard.observation)
+        for event, heard in taken:
+            self._memory.keep(heard.lines, event, shown=heard.observation)
             if time.perf_counter() - rested > REST_AFTER_S:
                 await asyncio.sleep(0)
                 rested = time.perf_counter()
-        self._dated()
-        await self._durable()
 
     def _dated(self) -> None:
         """At the end of a day of this world its memory is consolidated."""

@@ -17,7 +17,7 @@ import structlog
 
 from diaries.chronicle import Reset
 from diaries.occasions import Occasions
-from npc import notebook
+from npc import memory, notebook
 from npc.attachment import Attachment
 from npc.body import Body
 from npc.checkpoint import beginning
@@ -159,6 +159,7 @@ class Character:
     async def live(self) -> fx.End:
         """Take up the stored session, attach, and live until something ends it."""
         self.agent.spawn(asyncio.to_thread(prices.warm))
+        await asyncio.to_thread(memory.warm)
         await self._take_up()
         resume = await self.attachment.resume()
         body, routine = asyncio.create_task(self._be(resume)), asyncio.create_task(self.routine.run())
@@ -206,6 +207,8 @@ class Character:
         self.hands.company.guard.load(saved.get("pairs"))
         await self.hands.remember_words()
         await self.memory.take_up()
+        if name := await self.journal.load_checkpoint(f"world at {self.world.url}"):  # until the world says it again
+            self.memory.attached(world=name, epoch=self.chronicler.epoch, me=self.attachment.me)
         # Heard and acknowledged, but not taken in before the end of the last life.
         if again := await self.news.take_up(int(saved.get("cursor", 0))):
             self.journal.append("redelivered", {"observations": again, "after": self.news.cursor})

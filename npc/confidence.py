@@ -13,7 +13,7 @@ import codecs
 import contextlib
 import re
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from npc.claims import latin
@@ -27,6 +27,8 @@ _SHARE = 0.75
 #: A line with more odd words than this guesses.
 GUESSES = 4
 _LONGEST = 20_000
+#: Words of a text that are looked at for what they may encode.
+_DECODED = 50
 
 _SILENCE = re.compile(
     latin(
@@ -71,6 +73,8 @@ _CALENDAR = frozenset(re.findall(r"\w+", """
     december montag dienstag mittwoch donnerstag freitag samstag sonntag this that what when where which your have there then they with not
     will would could should please thank thanks hello good the and you mine his her their out here i me my we us it is are was
 """))  # fmt: skip
+#: A word of so many letters is known where it runs on with its neighbours.
+_RUN_ON = 6
 #: So many words are an answer and no talk of something else.
 _ANSWER = 4
 
@@ -178,12 +182,10 @@ class Confidences:
         yield from self._runs(text, audience)
 
     def _codes(self, text: str, audience: Audience, people: frozenset[str]) -> Iterator[Leak]:
-        forms = [_Form(one) for one in (text, *_decoded(text))]
+        found = set().union(*(_Form(one).among(self._by_code) for one in (text, *_decoded(text))))
         answer = sum(len(word) > 1 for word in parts(text)) <= _ANSWER or bool(_ASKS_PASSWORD.search(latin(text)))
-        for code, numbers in self._by_code.items():
-            if not any(form.holds(code) for form in forms):
-                continue
-            secrets = [self._kept[number] for number in sorted(numbers)]
+        for code in sorted(found):
+            secrets = [self._kept[number] for number in sorted(self._by_code[code])]
             if any(audience.may_hear(kept.secret) and len(kept.codes) <= GUESSES for kept in secrets):
                 continue
             if answer and (firm := next((kept for kept in secrets if code in kept.passwords), None)):
@@ -236,14 +238,15 @@ class _Form:
         figures = "".join(_DIGITS.get(word) or (word if word.isdigit() else " ") for word in words)
         self._spelled = [part for part in f"{letters} {figures}".split() if len(part) >= 3]
 
-    def holds(self, code: str) -> bool:
-        """Whether the word is in it."""
-        back = code[::-1]
-        if code in self._words or back in self._words:
-            return True
-        if len(code) >= 6 and (code in self._all or back in self._all):
-            return True
-        return len(code) >= 3 and any(code in part or back in part for part in self._spelled)
+    def among(self, codes: Collection[str]) -> set[str]:
+        """Which of these words are in it."""
+        found = {word for one in self._words for word in (one, one[::-1]) if word in codes}
+        run_on = f"{self._all} {self._all[::-1]}"
+        spelled = " ".join(f"{part} {part[::-1]}" for part in self._spelled)
+        found.update([code for code in codes if len(code) >= _RUN_ON and code in run_on])
+        if spelled:
+            found.update([code for code in codes if len(code) >= _LEAST and code in spelled])
+        return found
 
 
 def wants_silence(text: str) -> bool:
@@ -281,7 +284,7 @@ def parts(text: str) -> list[str]:
 def _decoded(text: str) -> Iterator[str]:
     """The same text if it is one of the usual ciphers, and what base 64 or hexadecimal words in it say."""
     yield codecs.encode(text, "rot13")
-    for match in list(_ENCODED.finditer(text))[:50]:
+    for match in list(_ENCODED.finditer(text))[:_DECODED]:
         word = match.group()
         with contextlib.suppress(ValueError):  # which is what is wrong with most words
             yield base64.b64decode(word + "=" * (-len(word) % 4)).decode("utf-8")

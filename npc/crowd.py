@@ -19,7 +19,7 @@ from world_adapter.runs import Run
 MANY = 32
 #: Overheard observations that are looked at in a second, and how many of them may gather for one moment: more than anybody can read.
 A_SECOND = 100.0
-AT_ONCE = 600
+AT_ONCE = 100
 #: Kinds that are one side of a conversation, and kinds that change what it is about.
 _SIDES = TALK | {"emote"}
 _SUBSTANCE = frozenset({"hurt", "blocked", "combat"})
@@ -62,7 +62,7 @@ class Allowance:
 def look(run: Run, *, ears: Ears, me: str, waking: Callable[[str], bool] | None, allowance: Allowance) -> Look:
     """Which is which. `me` is the NPC's id; `waking` says of a kind whether it may wake it now, None if nothing needs waking."""
     rows = run.rows
-    own = {n for n, row in enumerate(rows) if row.own}
+    own = {n for n, row in enumerate(rows) if row.own} if run.words.owned else set()
     kinds = run.words.kinds
     close: set[int] = set()
     if me in run.words.tos:

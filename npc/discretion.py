@@ -26,6 +26,8 @@ _ENTERED = frozenset({"code", "password", "passphrase", "combination", "pin", "k
 NAMES, RECENT, RECENT_CHARS = 4_096, 8, 600
 #: How many of the newest observations are looked at: when a life begins, and for whether a word is known to all anyway.
 READ, LOOKED_AT = 1_000, 300
+#: How many parts of a text may be known to all before the next one counts as carried without a look.
+CHECKED = 32
 
 
 class Discretion:
@@ -119,8 +121,8 @@ class Discretion:
 
     async def carried(self, text: str, audience: Audience) -> Leak | None:
         """What a text would carry to an audience that must not hear it, and that is not known to all anyway."""
-        for leak in self._confidences.leaks(text, audience, people=self._people):
-            if leak.firm or not await self._known(leak):
+        for n, leak in enumerate(self._confidences.leaks(text, audience, people=self._people)):
+            if leak.firm or n >= CHECKED or not await self._known(leak):
                 return leak
         return None
 

@@ -101,6 +101,8 @@ class Hands:
     ) -> None:
         self.body, self._refuse, self._own, self._discretion = body, refuse, tuple(own), discretion
         self._room, self._count = room, count
+        self._offered: tuple[ActionSpec, ...] | None = None
+        self._missed: set[str] = set()  # actions that found no room, as far as that was told
         self.toolbox = Toolbox(own=self._own)
         self.tools = self.toolbox.tools
         self.version = 0
@@ -120,9 +122,14 @@ class Hands:
 
     def offer(self, actions: tuple[ActionSpec, ...]) -> None:
         """The world's list of actions is replaced; the same list again, as after each attach, changes nothing."""
-        before = self.toolbox.left_out
+        if actions == self._offered:
+            return
+        self._offered = actions
         self.toolbox = Toolbox(actions, own=self._own, room=self._room, count=self._count, first=self._say)
-        if (left := self.toolbox.left_out) and left != before:
+        left = self.toolbox.left_out
+        if new := set(left) - self._missed:
+            # A world that changes its list all the time is no reason to say so all the time.
+            self._missed = new if len(self._missed) > OPEN_INTENTS else self._missed | new
             text = f"the world offers more than the window has room for: {len(left)} actions are left out ({', '.join(left)[:300]})"
             self._journal.append("alarm", {"text": text})
             self._tell("alarm", text=text)

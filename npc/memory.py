@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from diaries.calendar import later, world_day
+from npc.claims import claim
 from npc.confidence import Audience
 from npc.discretion import Discretion
 from npc.hearing import LINE_CHARS, Ears, Heard
@@ -257,3 +258,9 @@ def _repeats(terms: frozenset[str], old: frozenset[str]) -> bool:
 def _when(at: float) -> str:
     """When something was told, by the real clock: what is read here is as old as that."""
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def warm() -> None:
+    """Make ready what looks at lines of talk, so that the first one does not wait for it."""
+    terms_of("warm")
+    claim("warm")

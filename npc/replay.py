@@ -20,7 +20,7 @@ from npc.context import Context, standing, tail
 from npc.hearing import Ears
 from npc.living import settings_of
 from npc.persona import Persona
-from npc.requests import Texts, lacking, shape_of, standing_in
+from npc.requests import DAMAGE, Texts, lacking, shape_of, standing_in
 from npc.senses import notice, shown, taken
 from npc.told import from_journal
 from runtime.core import effects as fx
@@ -118,7 +118,10 @@ async def replay(
     after = 0
     while page := await journal.events(after=after, kinds=KINDS, limit=PAGE):
         for event in page:
-            await led.take(event)
+            try:
+                await led.take(event)
+            except DAMAGE as error:  # a damaged log or a fault of today's code: either way it did not hold here
+                led.report.failing(event.id, event.turn, "replayed", f"today's code fails at it: {type(error).__name__}: {error}"[:300])
         after = page[-1].id
     if dumps:
         led.kept(dumps)

@@ -29,6 +29,8 @@ SPAN = 400
 WHY = ("rung", "left out", "set aside", "thinking dropped", "repair", "cut further", "drained", "summary", "reset")
 _ANSWERS = (Kind.SAID, Kind.TOOL_USE, Kind.OTHER)
 _NOBODY = Ears(())
+#: What reading a log raises whose events hold something else than they should.
+DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +141,9 @@ async def sent(journal: Journal, number: int) -> Sent:
     try:
         makeup = await _unfolded(journal, event)
         return await _put_together(journal, event, makeup)
-    except Gap as gap:
-        raise NpcError(f"the request of event {number} cannot be put together: {gap}") from gap
+    except (Gap, *DAMAGE) as gap:
+        what = str(gap) if isinstance(gap, Gap) else f"its log is damaged ({type(gap).__name__}: {gap})"
+        raise NpcError(f"the request of event {number} cannot be put together: {what}") from gap
 
 
 async def _unfolded(journal: Journal, event: Event) -> Makeup:
@@ -170,7 +173,7 @@ async def _put_together(journal: Journal, event: Event, makeup: Makeup) -> Sent:
     parts = _fixed_parts(fixed, makeup, factor) + _parts(makeup.entries, record, messages, factor)
     tail_tokens = int(data["raw"]) - int(data["history"]) - fixed.tokens
     if shape.tail_as_system:
-        source = f"standing texts of event {makeup.standing}, and the meter"
+        source = f"event {makeup.standing}, and the meter"
         parts.append(Part(name="tail", source=source, tokens=int(tail_tokens * factor), text=makeup.tail))
     before = int(data.get("from") or 0) or await _before(journal, event.id)
     why = [one async for one in _pages(journal, kinds=WHY, after=before, before=event.id)]
@@ -244,7 +247,7 @@ class Texts:
         """Read what they name."""
         wanted: set[int] = set()
         for kind, _, number, _, *source in entries:
-            if not source or isinstance(source[0], int):
+            if not source or isinstance(source[0], int) or kind == Kind.TOOL_RESULT:
                 wanted.add(number)
             elif kind == Kind.OBSERVATION and isinstance(source[0], list):
                 wanted.update(n for item in source[0] if isinstance(item, list) for n in range(item[0], item[1] + 1))
@@ -267,7 +270,7 @@ class Texts:
         missing: list[int] = []
         for entry in entries:
             kind, turn, number, tokens = Kind(entry[0]), int(entry[1]), int(entry[2]), int(entry[3])
-            data = self._data(number, *entry[4:])
+            data = self._data(kind, number, *entry[4:])
             if data is None:
                 missing.append(number)
                 data = {"type": "text", "text": f"[event {number} is missing in the log]"}
@@ -282,13 +285,13 @@ class Texts:
                 messages.append(Message("assistant" if role == "assistant" else "user", (block,), turn))
         return record, messages, missing
 
-    def _data(self, number: int, *source: Any) -> Mapping[str, Any] | None:
+    def _data(self, kind: Kind, number: int, *source: Any) -> Mapping[str, Any] | None:
         told = source[0] if source else None
         if isinstance(told, str):
             return {"type": "text", "text": told}
         if isinstance(told, dict):
             return told
-        if isinstance(told, list):
+        if isinstance(told, list) and kind is Kind.OBSERVATION:
             parts = [part for item in told for part in ([item] if isinstance(item, str) else self._observations(item[0], item[1]))]
             return None if None in parts else {"type": "text", "text": "\n".join(str(p) for p in parts)}
         event = self._events.get(number)
@@ -299,7 +302,8 @@ class Texts:
             return provenance.part_of_answer(content[told]) if event.kind == "answer" and told < len(content) else None
         if event.kind != "tool_result":
             return None
-        return provenance.whole_result(str(event.data.get("call")), str(event.data.get("text")), error=bool(event.data.get("error")))
+        whole = provenance.whole_result(str(event.data.get("call")), str(event.data.get("text")), error=bool(event.data.get("error")))
+        return provenance.cut_again(whole, told) if told else whole
 
     def _observations(self, first: int, last: int) -> list[str | None]:
         out: list[str | None] = []
@@ -347,7 +351,8 @@ def _parts(entries: Sequence[Sequence[Any]], record: Block | None, messages: Seq
             source = f"{source}, event {block.event}" if source else f"event {block.event}"
         if block.kind is Kind.OBSERVATION and (span := _span(told)):
             source = f"events {span[0]} to {span[1]}"
-        cut = isinstance(told, str | dict) and block.event and block.kind in (Kind.OBSERVATION, Kind.TOOL_RESULT)
+        whole = told is None if block.kind is Kind.TOOL_RESULT else not isinstance(told, str)
+        cut = not whole and block.event and block.kind in (Kind.OBSERVATION, Kind.TOOL_RESULT)
         source = f"{source}, not whole" if cut else source
         tokens = int(block.tokens * factor)
         out.append(Part(name=str(block.kind), source=source, tokens=tokens, text=block.text, event=block.event, turn=turn))

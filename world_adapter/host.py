@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from world_adapter.codec import Codec
@@ -155,6 +156,7 @@ class Host:
     def observe(self, npc: str, **fields: Any) -> int:
         """Tells one NPC one thing, attached or not: the fields of an Observation but `seq`, which is given here and answered."""
         life = self.life(npc)
+        fields["text"] = _text(fields["text"])
         seq = life.replay.newest + 1
         life.tell(Observation(seq=seq, **fields))
         self._change(life)
@@ -165,6 +167,8 @@ class Host:
     def finish(self, npc: str, result: ActResult) -> bool:
         """What became of an action, for its agent and for every later question. A final result stands: False if there was one already."""
         life = self.life(npc)
+        if (text := _text(result.text)) is not result.text:
+            result = replace(result, text=text)
         if not life.end(result):
             return False
         self._change(life)
@@ -314,3 +318,8 @@ class Host:
     def _tell(self, life: Life, frame: WorldFrame) -> None:
         if life.guest is not None:
             life.guest.say(frame)
+
+
+def _text(value: object) -> str:
+    """What a game gave as words; some games have numbers or nothing there."""
+    return value if isinstance(value, str) else "" if value is None else str(value)

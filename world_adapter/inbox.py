@@ -246,10 +246,12 @@ class Inbox:
             numbers += range(first, first + len(run))
         addressed -= besides
         positions = range(len(rows)) if not besides else [n for n in range(len(rows)) if n not in besides]
-        newest = {key: n for n in positions if (key := rows[n].key) is not None}
+        keys = [row.key for row in rows]
+        last = dict(zip(keys, range(len(rows)), strict=True)) if not besides else {keys[n]: n for n in positions}
+        newest = {key: n for key, n in last.items() if key is not None}
         for key in newest:
             self._replace(key)
-        others = sorted({*[n for n in positions if rows[n].key is None], *newest.values()} - addressed)
+        others = sorted({*[n for n in positions if keys[n] is None], *newest.values()} - addressed)
         merged = len(positions) - len(others) - len(addressed)
         self._counts.received += len(positions)
         self._counts.merged += merged

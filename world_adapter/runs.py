@@ -77,19 +77,24 @@ class Words:
     """What is known of rows without looking at each again.
 
     Attributes:
-        kinds, tos, ids, names, roles: all kinds and addressees, and of the speakers all ids, names and kinds; None for what is missing.
+        kinds, tos, times: all kinds, addressees and times of the world; None for what is missing.
+        ids, names, roles: of all speakers.
+        owned: whether some are caused by the NPC itself.
         chars: characters in all texts together.
         longest: characters of the longest text.
         rise: whether the numbers rise by one.
     """
 
-    __slots__ = ("chars", "ids", "kinds", "longest", "names", "rise", "roles", "tos")
+    __slots__ = ("chars", "ids", "kinds", "longest", "names", "owned", "rise", "roles", "times", "tos")
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        sources = [row.speaker for row in rows if row.speaker is not None]
+        # Few speak much: what is asked of each of them is asked once.
+        sources = [source for source in {row.speaker for row in rows} if source is not None]
         lengths = [len(row.text) for row in rows]
         self.kinds: set[str] = {row.kind for row in rows}
         self.tos: set[str | None] = {row.to for row in rows}
+        self.times: set[str | None] = {row.wt for row in rows}
+        self.owned = True in {row.own for row in rows}
         self.ids: set[str] = {source.id for source in sources}
         self.names: set[str] = {source.name for source in sources}
         self.roles: set[str] = {source.kind for source in sources}
@@ -102,8 +107,9 @@ class Words:
         """Of several runs together."""
         words = cls(())
         every = [run.words for run in runs]
-        for name in ("kinds", "tos", "ids", "names", "roles"):
+        for name in ("kinds", "tos", "times", "ids", "names", "roles"):
             setattr(words, name, set().union(*[getattr(one, name) for one in every]))
+        words.owned = any(one.owned for one in every)
         words.chars, words.longest = sum([one.chars for one in every]), max([one.longest for one in every], default=0)
         ends = [(run.rows[0].seq, run.rows[-1].seq) for run in runs if run.rows]
         words.rise = all(one.rise for one in every) and all(a[1] + 1 == b[0] for a, b in pairwise(ends))
@@ -264,7 +270,7 @@ def _clean(run: Run) -> bool:
     for key in {row.key for row in rows}.union(words.tos):
         if key is not None:
             _kept_id(key)
-    for time in {row.wt for row in rows}:
+    for time in words.times:
         if time is not None:
             _kept_name(time)
     texts = [row.text for row in rows]

@@ -384,12 +384,10 @@ class WorldServer:
                         case Arrived():
                             _log.info("npc attached: %s by %s%s", effect.npc, effect.agent, ", resumed" if effect.resumed else "")
                             self._changed.set()
-                            if self._on_attach is not None:
-                                self._on_attach(effect.npc)
+                            self._tell_game(self._on_attach, effect.npc)
                         case Left():
                             _log.info("npc detached: %s", effect.npc)
-                            if self._on_detach is not None:
-                                self._on_detach(effect.npc)
+                            self._tell_game(self._on_detach, effect.npc)
                         case Hangup() if connection is not None:
                             connection.hangup = effect
                             if effect.dead:
@@ -398,6 +396,15 @@ class WorldServer:
                     connection.wake.set()
                     connection.alarm.set(guest.deadline)
         self._to_keep.set()
+
+    def _tell_game(self, callback: Callable[[str], None] | None, npc: str) -> None:
+        if callback is None:
+            return
+        try:
+            callback(npc)
+        except Exception:  # noqa: BLE001 - see the next line
+            # It is the game author's: whatever it raises, the agents that are told of next wait for their turn.
+            _log.exception("a callback failed, about %s", npc)
 
     def _start(self, effect: Execute, handler: OnAct | None = None) -> None:
         key = (effect.npc, effect.act.id)
@@ -472,3 +479,7 @@ class _Connection:
                 self.wake.clear()
         except ConnectionClosed:
             return
+        except Exception:  # noqa: BLE001 - see the next line
+            # A value of the game's that no codec takes: an agent that hears nothing more for ever would be worse than one that comes back.
+            _log.exception("what %s was to be told cannot be sent", self.guest.npc or "somebody")
+            self.ws.transport.abort()

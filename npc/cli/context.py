@@ -20,8 +20,11 @@ from runtime.store.events import Event
 from runtime.store.journal import Journal
 
 GLANCE = 60
+LEAST = 12  # columns that are worth showing how a part begins
 #: Events that a line names before it says that there are more.
 NAMED = 8
+#: What a terminal would obey is shown, not sent to it; --json has it as it was.
+_INERT = {n: f"\\x{n:02x}" for n in (*range(32), *range(127, 160)) if chr(n) not in "\n\t"}
 
 
 async def read(path: Path, step: str) -> Sent:
@@ -65,7 +68,7 @@ def show(console: Console, request: Sent, *, full: bool) -> None:
     if full:
         _texts(console, request)
     else:
-        console.print(_table(request))
+        console.print(_table(request, console.width))
     console.print("Room, in tokens: " + "; ".join(f"{name} {size:,}" for name, size in request.budgets.items()), markup=False)
     reasons = [line for event in request.why if (line := reason(event))]
     console.print("\nLeft out or changed since the request before:" if reasons else "\nNothing was left out since the request before.")
@@ -81,14 +84,21 @@ def _verdict(request: Sent) -> str:
     return f"{fixed} What is shown is {'what was sent' if request.exact else 'NOT exactly what was sent: an event was changed since'}."
 
 
-def _table(request: Sent) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, style in (("part", "cyan"), ("turn", "dim"), ("tokens", ""), ("share", "dim"), ("source", ""), ("begins", "dim")):
-        table.add_column(name, style=style, justify="right" if name in ("turn", "tokens", "share") else "left", no_wrap=name != "source",
-                         overflow="ellipsis", ratio=1 if name == "begins" else None)  # fmt: skip
-    for part in request.parts:
-        share = f"{part.tokens / request.window:.1%}" if request.window else ""
-        table.add_row(Text(part.name), str(part.turn or ""), f"{part.tokens:,}", share, Text(part.source), Text(_glance(part)))
+def _table(request: Sent, width: int) -> Table:
+    """One row for each part; how it begins where there is room for that."""
+    heads = ("part", "turn", "tokens", "share", "source")
+    rows = [
+        (p.name, str(p.turn or ""), f"{p.tokens:,}", f"{p.tokens / request.window:.1%}" if request.window else "", p.source)
+        for p in request.parts
+    ]
+    left = width - sum(max(map(len, column)) + 2 for column in zip(heads, *rows, strict=True))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in heads:
+        table.add_column(name, justify="right" if name in ("turn", "tokens", "share") else "left", no_wrap=left >= LEAST)
+    if left >= LEAST:
+        table.add_column("begins", style="dim", no_wrap=True, overflow="ellipsis", width=min(left, GLANCE))
+    for part, row in zip(request.parts, rows, strict=True):
+        table.add_row(*(Text(cell) for cell in row), *([Text(_glance(part))] if left >= LEAST else []))
     return table
 
 
@@ -96,7 +106,7 @@ def _glance(part: Part) -> str:
     lines = [line for line in part.text.split("\n") if line.strip()]
     # A fence says what the other columns say.
     text = lines[1] if len(lines) > 1 and lines[0].startswith("<") else lines[0] if lines else ""
-    return text[:GLANCE]
+    return text[:GLANCE].translate(_INERT)
 
 
 def _texts(console: Console, request: Sent) -> None:
@@ -107,7 +117,7 @@ def _texts(console: Console, request: Sent) -> None:
             for tool in request.body.get("tools") or ():
                 console.print(json.dumps(tool, ensure_ascii=False), markup=False, soft_wrap=True)
         else:
-            console.print(part.text, markup=False, soft_wrap=True)
+            console.print(part.text.translate(_INERT), markup=False, soft_wrap=True)
     console.print()
 
 

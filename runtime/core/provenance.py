@@ -7,7 +7,8 @@ A line holds, besides sizes: `key` and `from` (the numbers of the last key line 
 `standing` (where those texts are), `tail` and `blocks` in order, the record first. In `blocks` a pair [a, b] stands for the blocks a to b
 of the request before; any other item is [kind, turn, event, tokens, source]. The source is what the text comes from: nothing for the whole
 result in that event, a number for that part of the answer in that event, a list for whole observations (pairs of numbers, or the text of
-one that has none), a text or a block for itself, {"=": lines} for lines of which pairs are those of the text of this kind before.
+one that has none) or for where a result was cut, a text or a block for itself, {"=": lines} for lines of which pairs are those of the text
+of this kind before.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from .messages import Block, Kind, Message
 #: Requests, and as many new blocks as there are blocks at all, after which a line tells everything anew.
 KEY_EVERY = 32
 #: Answers and results that are held until the next request shows them.
-HELD = 128
+HELD = 64
+#: Characters of the longest result that is held.
+HELD_CHARS = 200_000
 #: Where in an item the source stands, if it has one.
 SOURCE = 4
 
@@ -140,8 +143,9 @@ class Provenance:
 
     def resulted(self, event: int, call: str, text: str, *, error: bool) -> None:
         """A tool's result was logged."""
-        self._results[event] = whole_result(call, text, error=error)
-        _bounded(self._results)
+        if len(text) <= HELD_CHARS:
+            self._results[event] = whole_result(call, text, error=error)
+            _bounded(self._results)
 
     # what is logged once
     def changed(self, given: Prepared, shape: Shape, *, window: int, reserve: int) -> list[tuple[str, dict[str, Any]]]:
@@ -256,8 +260,11 @@ class Provenance:
         own = block.data["text"] if block.data.get("type") == "text" else dict(block.data)
         if block.kind in _ANSWERS and (parts := self._answers.get(block.event)):
             return [*head, parts.index(block.data) if block.data in parts else own]
-        if block.kind is Kind.TOOL_RESULT and self._results.get(block.event) == block.data:
-            return head
+        if block.kind is Kind.TOOL_RESULT and (whole := self._results.get(block.event)):
+            if whole == block.data:
+                return head
+            if cut := _cut_of(block.data, whole):
+                return [*head, cut]
         if block.kind is Kind.OBSERVATION and isinstance(own, str) and (seen := self._seen(own)):
             return [*head, seen]
         return [*head, own]
@@ -280,6 +287,25 @@ class Provenance:
                     self._taken = end
                     return out
         return []
+
+
+def _cut_of(data: Mapping[str, Any], whole: Mapping[str, Any]) -> list[Any]:
+    """Where a result was cut, if it is the whole one but for that: characters before, the notice, characters behind."""
+    text, full = data.get("content"), whole["content"]
+    if not isinstance(text, str) or {**data, "content": full} != whole:
+        return []
+    start = text.find("\n[... ")
+    end = text.find(" ...]\n", start) + 6
+    if start < 0 or end < start or not (full.startswith(text[:start]) and full.endswith(text[end:])):
+        return []
+    return [start, text[start:end], len(text) - end]
+
+
+def cut_again(whole: Mapping[str, Any], cut: Sequence[Any]) -> dict[str, Any]:
+    """A whole result cut as it was then."""
+    start, notice, behind = int(cut[0]), str(cut[1]), int(cut[2])
+    text = str(whole["content"])
+    return {**whole, "content": text[:start] + notice + text[len(text) - behind :]}
 
 
 def _places(shown: _Shown, keep: int) -> dict[int, tuple[int, Entry, int]]:

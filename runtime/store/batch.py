@@ -53,9 +53,9 @@ class Batch:
         self.event_bytes += _ROW_BYTES + len(data)
 
     def memory(self, key: int, row: Row) -> None:
-        """Adds a heard line, in the place of an older one of the same key; the greater weight (the last column) stays."""
+        """Adds a heard line, in the place of an older one of the same key; the first event and the greater weight (the last two) stay."""
         older = self._memories.pop(key, row)  # so that the newest comes last
-        self._memories[key] = (*row[:-1], max(row[-1], older[-1]))
+        self._memories[key] = (*row[:-2], min(row[-2], older[-2]), max(row[-1], older[-1]))
         if len(self._memories) > _LINES:
             del self._memories[next(iter(self._memories))]
 
@@ -109,7 +109,7 @@ class Batch:
         tables: list[Statement] = [
             (_EVENT, list(self.events)),
             (memories.ADD, list(self._memories.values())),
-            (memories.UNDO, self._undone),
+            *((sql, self._undone) for sql in memories.UNDO),
             (_CHECKPOINT, [(name, *row) for name, row in self.checkpoints.items()]),
             (_WATERMARK, [(world, *row) for world, row in self.watermarks.items()]),
             (_SPEND, [(day, *total) for day, total in self._spend.items()]),

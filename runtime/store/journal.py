@@ -189,7 +189,7 @@ class Journal:
         terms = storable(terms)
         kept = (storable(label.world), storable(label.epoch), storable(label.subject), label.category, label.purpose, label.sensitivity)
         heard = (key, event, self._clock(), storable(speaker), storable(text), terms, len(terms.split()))
-        self._pending.memory(key, (*heard, *kept, label.expires, weight))
+        self._pending.memory(key, (*heard, *kept, label.expires, event, weight))
         self._touched()
 
     def undo(self, *, world: str, since: int, upto: int) -> None:

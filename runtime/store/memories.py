@@ -46,7 +46,7 @@ CREATE TABLE memories(
     text TEXT NOT NULL, terms TEXT NOT NULL, words INTEGER NOT NULL, weight INTEGER NOT NULL,
     world TEXT NOT NULL DEFAULT '', epoch TEXT NOT NULL DEFAULT '', subject TEXT NOT NULL DEFAULT '',
     category TEXT NOT NULL DEFAULT 'heard', purpose TEXT NOT NULL DEFAULT 'talk', sensitivity INTEGER NOT NULL DEFAULT 2,
-    expires REAL, undone INTEGER NOT NULL DEFAULT 0
+    expires REAL, undone INTEGER NOT NULL DEFAULT 0, first INTEGER NOT NULL DEFAULT 0
 );;
 CREATE INDEX memories_by_worth ON memories(weight, event);;
 CREATE VIRTUAL TABLE memory_terms USING fts5(terms, content='memories', content_rowid='id', tokenize='ascii', detail='none');;
@@ -73,19 +73,26 @@ ALTER TABLE memories ADD COLUMN purpose TEXT NOT NULL DEFAULT 'talk';;
 ALTER TABLE memories ADD COLUMN sensitivity INTEGER NOT NULL DEFAULT 2;;
 ALTER TABLE memories ADD COLUMN expires REAL;;
 ALTER TABLE memories ADD COLUMN undone INTEGER NOT NULL DEFAULT 0;;
+ALTER TABLE memories ADD COLUMN first INTEGER NOT NULL DEFAULT 0;;
+UPDATE memories SET first = event;;
 """
 
 ADD = """
-INSERT INTO memories(key, event, at, speaker, text, terms, words, world, epoch, subject, category, purpose, sensitivity, expires, weight)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO memories(
+    key, event, at, speaker, text, terms, words, world, epoch, subject, category, purpose, sensitivity, expires, first, weight
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT(key) DO UPDATE SET event = excluded.event, at = excluded.at, text = excluded.text, terms = excluded.terms,
     words = excluded.words, world = excluded.world, epoch = excluded.epoch, subject = excluded.subject, category = excluded.category,
-    purpose = excluded.purpose, sensitivity = excluded.sensitivity, undone = 0, weight = max(weight, excluded.weight),
+    purpose = excluded.purpose, sensitivity = excluded.sensitivity,
+    first = CASE WHEN undone THEN excluded.first ELSE first END, undone = 0, weight = max(weight, excluded.weight),
     expires = CASE WHEN expires IS NULL OR excluded.expires IS NULL THEN NULL ELSE max(expires, excluded.expires) END
 """
 
-# What was remembered of a world between two events is undone.
-UNDO = "UPDATE memories SET undone = 1 WHERE world = ? AND event > ? AND event <= ?"
+# What was first heard in a world (?1) between two events (?2, ?3) is undone; what was only heard again there is as old as it was before.
+UNDO = (
+    "UPDATE memories SET undone = 1 WHERE world = ?1 AND event > ?2 AND event <= ?3 AND (first > ?2 OR category = 'seen')",
+    "UPDATE memories SET event = first WHERE world = ?1 AND undone = 0 AND event > ?2 AND event <= ?3 AND first <= ?2",
+)
 
 # What may go at once: undone, over, or the same words of the same subject again.
 SPENT = """

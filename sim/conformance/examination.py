@@ -98,7 +98,7 @@ class _Examination:
     def __init__(self, plan: Plan, on_step: Callable[[str], None]) -> None:
         self.plan, self.patience = plan, plan.patience
         self.ledger = Ledger()
-        self.facts = Facts(ledger=self.ledger, stream=Stream(self.ledger))
+        self.facts = Facts(ledger=self.ledger, stream=Stream(self.ledger), send_s=self.patience.reply_s)
         self.on_step = on_step
         self.subprotocol = ""
         self.listed: dict[str, Frame] = {}

@@ -32,9 +32,10 @@ Frame: TypeAlias = Mapping[str, Any]
 MSGPACK, JSON = "npc-world.v1.msgpack", "npc-world.v1.json"
 OPEN_S = 10.0
 CLOSE_S = 2.0
-RECEIVE_LIMIT = 16_777_216
+RECEIVE_LIMIT = 4_194_304  # bytes of one frame: what is packed tightly takes a hundred times that in memory
+MAX_UNKNOWN = 50  # ops that are named
 ORDERLY = frozenset({1000, 1001, 4005})
-MAX_KEPT = 67_108_864  # bytes of frames that one connection may bring; what comes after that is not kept, so nothing more is found in it
+MAX_KEPT = 16_777_216  # bytes of frames that one connection may bring; what comes after that is not kept, so nothing more is found in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Facts:
 
     ledger: Ledger
     stream: Stream
+    send_s: float = 10.0  # a world that reads nothing for so long is let go
     world: str = ""
     epoch: str = ""
     finals: dict[str, list[Frame]] = field(default_factory=dict)  # by action id, every final state that came
@@ -128,8 +130,13 @@ class Probe:
 
     async def send_raw(self, data: bytes) -> None:
         """Any bytes as one message, in the frame type of the subprotocol."""
-        with suppress(ConnectionClosed):
-            await self._ws.send(data, text=self._text)
+        try:
+            async with asyncio.timeout(self._facts.send_s):
+                await self._ws.send(data, text=self._text)
+        except TimeoutError:
+            self._ws.transport.abort()
+        except ConnectionClosed:
+            pass
 
     def mute(self) -> None:
         """From here on nothing is said by itself: no pings, no pongs."""
@@ -244,12 +251,16 @@ class Probe:
 
     async def _heard(self, raw: dict[str, Any]) -> None:
         op = raw["op"]
-        if self._bytes < MAX_KEPT:
-            self.frames.append(raw)
+        if self._bytes >= MAX_KEPT:
+            if op == "ping" and not self._mute:
+                await self.send("pong", n=raw.get("n"))
+            return
+        self.frames.append(raw)
         if len(self.frames) == 1:
             self._ledger.check("hello", op == "hello", f"the first frame is {op}")
         if op not in shapes.FRAMES:
-            self._facts.unknown_ops.add(shapes.shown(op))
+            if len(self._facts.unknown_ops) < MAX_UNKNOWN:
+                self._facts.unknown_ops.add(shapes.shown(op))
             return
         faults = shapes.frame(raw)
         for fault in faults:

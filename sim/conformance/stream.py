@@ -1,6 +1,6 @@
 """The numbers of one NPC's observations, over all connections of a check. Pure.
 
-Invariant: nothing is forgotten: a number that was once told must mean the same for as long as its epoch lasts.
+Invariant: a number that was once told must mean the same for as long as its epoch lasts, as far back as is remembered.
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ class Stream:
         self._told: dict[tuple[str, int], str] = {}
         self._epoch = ""
         self._first = self._next = 1
+        self._highest = 0
 
     def begin(self, epoch: str, next_seq: int) -> None:
         """A connection was welcomed, or a rollback began a new epoch."""
+        if epoch != self._epoch:
+            self._highest = 0
         self._epoch, self._first, self._next = epoch, next_seq, next_seq
 
     def take(self, raw: Mapping[str, Any]) -> int:
@@ -53,6 +56,7 @@ class Stream:
         if former != words:
             self._ledger.broken("numbering", f"{number} was told again with another meaning")
         else:
-            self._ledger.holds("numbering", f"up to {max(seq for epoch, seq in self._told if epoch == self._epoch)}")
+            self._highest = max(self._highest, number)
+            self._ledger.holds("numbering", f"up to {self._highest}")
         if len(self._told) > MAX_REMEMBERED:
             del self._told[next(iter(self._told))]

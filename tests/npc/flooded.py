@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,22 @@ async def acting(number: str, name: str) -> ActResult | None:
 
 
 def mind(reading: Reading) -> Reply | None:
-    """Talks and works at once, looks things up, doubts, and ends its turn."""
+    """Talks and works at once, looks things up, doubts, refuses what is unspeakable, and ends its turn."""
+    if "unspeakable" in reading.said.rpartition("Bob")[2]:
+        return Reply(content=[], stop_reason="refusal")
     if reading.round == 0 and "walk" in reading.said.rpartition("Bob")[2]:
         return use("walk", "to the ford")
     if reading.round == 0:
-        told = {"type": "text", "text": "Note to self: the ledger is unverified."}
+        told = {"type": "text", "text": "\x1b[2JNote to self: the ledger is unverified."}
         said = {"type": "tool_use", "name": "say", "input": {"text": "I hear you, and I count the sacks."}}
         looked = {"type": "tool_use", "name": "npc_recall", "input": {"words": "Halvard ferryman"}}
         return Reply(content=[told, said, looked])
     return use("say", "Another sack.") if reading.round == 1 else words("(done)")
+
+
+def more(life: Life, what: str, than: int) -> Callable[[], bool]:
+    """Whether whoever watches was told of one more."""
+    return lambda: len(life.saw(what)) > than
 
 
 async def turns(life: Life, first: int, last: int) -> None:
@@ -48,12 +55,13 @@ async def turns(life: Life, first: int, last: int) -> None:
         before, yields = len(life.saw("turn")), len(life.saw("yield"))
         long = "grain and flour and chaff " * 330 if n % 9 == 5 else ""
         walk = ", please walk to the ford" if n % 11 == 7 and n % 10 != 9 else ""
+        walk = walk or (", and now something unspeakable" if n % 20 == 15 else "")
         asks = "what was the ferryman of Tarnwick called, was it Halvard?" if n % 10 == 9 else f"how goes it, {n}{walk}?"
         await life.world.tell(f"{asks} {long}".strip())
-        if walk:
-            await life.until(lambda was=yields: len(life.saw("yield")) > was)
+        if "walk" in walk:
+            await life.until(more(life, "yield", yields))
             life.world.end(-1)
-        await life.until(lambda was=before: len(life.saw("turn")) > was)
+        await life.until(more(life, "turn", before))
 
 
 async def lived(folder: Path, *, number: int = 60, window: int = WINDOW) -> Oda:

@@ -31,7 +31,7 @@ SPELLINGS: Mapping[str, str] = {
     "sixtyfour": base64.b64encode(CODE.encode()).decode(), "thirteen": codecs.encode(CODE, "rot13"), "hex": CODE.encode().hex(),
     "wide": "ｚｅｐｈｙｒ７７", "alike": "zеphуr77", "hidden": "ze\u200bphyr\u200b77", "half": "zephyr", "pin": PIN,
     "figures": "four four one seven",
-       "figures_de": "vier vier eins sieben", "pin_apart": "4, 4, 1, 7", "pin_back": PIN[::-1], "pin_pairs": "44 17", "gold": GOLD,
+    "figures_de": "vier vier eins sieben", "pin_apart": "4, 4, 1, 7", "pin_back": PIN[::-1], "pin_pairs": "44 17", "gold": GOLD,
     "gold_she": "she buried gold under the old elm behind that chapel",
     "gold_turned": "behind the chapel under that elm her gold is buried",
     "gold_part": "look for it under the old elm behind the chapel", "sister": SISTER, "sister_low": SISTER.lower(),

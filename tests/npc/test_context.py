@@ -79,6 +79,15 @@ def test_full_prints_every_text(house: Oda) -> None:
     assert "how goes it, 11" in result.stdout
 
 
+def test_a_terminal_is_not_obeyed_from_within_a_request(house: Oda) -> None:
+    """T9: what a model or a player wrote cannot move the cursor of whoever reads it; --json has it as it was."""
+    for arguments in (("--full",), ()):
+        shown = run(house, "--context", "2.2", *arguments).stdout
+        assert "\x1b" not in shown
+    assert "\\x1b[2J" in run(house, "--context", "2.2", "--full").stdout
+    assert any("\x1b[2J" in part["text"] for part in json.loads(run(house, "--context", "2.2", "--json").stdout)["parts"])
+
+
 def test_what_was_left_out_is_said_with_the_reason(house: Oda) -> None:
     """T9, P15: rungs, resets and cuts stand below the request that they changed, each with its event and sizes."""
     lines = asyncio.run(events(house.home, "rung", "left out", "request"))

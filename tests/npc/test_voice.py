@@ -170,7 +170,8 @@ async def test_a_cut_off_answer_says_nothing(tmp_path: Path) -> None:
 
 async def test_two_long_lines_in_one_step_leave_the_mind_free_and_end_together_when_it_stops(tmp_path: Path) -> None:
     """W6, P14: the second waits for the first without the mind, in its order; a stop silences both, and each call has its result."""
-    two = Reply(content=[{"type": "tool_use", "name": "say", "input": {"text": text}} for text in (LONG, "One more thing. And another one. The last.")])
+    texts = (LONG, "One more thing. And another one. The last.")
+    two = Reply(content=[{"type": "tool_use", "name": "say", "input": {"text": text}} for text in texts])
 
     def script(reading: Reading) -> Reply | None:
         if "enough!" in reading.news:

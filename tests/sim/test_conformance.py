@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,12 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
 
 from sim.cli import app
 from sim.conformance import shapes
 from sim.conformance.examination import Outcome, Patience, Plan, examine, sample
 from sim.conformance.report import as_json
-from sim.conformance.rules import RULES, Verdict
+from sim.conformance.rules import RULES, Ledger, Verdict
+from sim.conformance.stream import Stream
 from tests.sim.strange_world import StrangeWorld
 from tests.world_adapter.peers import RecordingSink, running
 from world_adapter.client import WebsocketWorld
@@ -263,3 +267,43 @@ def test_a_schema_of_any_size_is_judged_in_its_time() -> None:
         deep = {"type": "array", "items": deep}
     assert shapes.schema(deep) == []
     assert as_json(Outcome(plan=Plan(url="ws://x", npc="n"), findings=(), unreached="no"))["held"] is False
+
+
+async def test_a_world_that_floods_and_never_reads_is_let_go() -> None:
+    """W3, W5: whoever examines a strange world gets an answer, and keeps his memory."""
+    gone = asyncio.Event()
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        protocol = ServerProtocol(subprotocols=[Subprotocol("npc-world.v1.json")])
+        protocol.receive_data(await reader.readuntil(b"\r\n\r\n"))
+        [request] = protocol.events_received()
+        protocol.send_response(protocol.accept(request))  # type: ignore[arg-type]  # a request is what comes first
+        protocol.send_text(b'{"op":"hello","world":"w","epoch":"e","heartbeat_s":30,"max_frame":1048576,"limits":{},"time":""}')
+        try:
+            while True:
+                protocol.send_text(b'{"op":"ping","n":"' + b"x" * 200_000 + b'"}')
+                for data in protocol.data_to_send():
+                    writer.write(data)
+                await writer.drain()
+        except (ConnectionError, OSError):
+            gone.set()
+
+    server = await asyncio.start_server(flood, "127.0.0.1", 0)
+    async with server:
+        url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        quick = Patience(reply_s=1.0, listen_s=0.2, settle_s=0.1, silence_s=0.0)
+        outcome = await asyncio.wait_for(examine(Plan(url=url, npc="mira", patience=quick)), 30)
+        assert outcome.unreached
+        await asyncio.wait_for(gone.wait(), 10)
+
+
+def test_twenty_thousand_numbers_are_judged_in_their_time() -> None:
+    """W3: a busy world costs what its observations cost, and not their square."""
+    ledger = Ledger()
+    stream = Stream(ledger)
+    stream.begin("e1", 1)
+    began = time.process_time()
+    for seq in range(1, 20_001):
+        stream.take({"seq": seq, "t": 1.0, "kind": "notice", "text": "a crow"})
+    assert time.process_time() - began < 10
+    assert next(f.why for f in ledger.findings() if f.rule.id == "numbering") == "up to 20000"

@@ -8,6 +8,7 @@ import ssl
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -437,3 +438,26 @@ async def test_a_cancelled_run_leaves_no_task_and_no_socket() -> None:
         assert len(sink.detached_why) == 1
         names = {"world link", "world to sink", "world writer"}
         assert not [t for t in asyncio.all_tasks() if t.get_name() in names]
+
+
+async def test_what_a_game_gets_wrong_costs_nobody_his_world() -> None:
+    """W1, W3: a callback that raises, words that are none: the next ones are told all the same."""
+
+    def forgetful(npc: str) -> None:
+        raise KeyError(npc)
+
+    async def counts(request: Request) -> Any:
+        return 5 if request.name == "say" else ActResult(id="", state=ActState.DONE, text=None)  # type: ignore[arg-type]  # a game's slip
+
+    acts = [SAY, replace(SAY, name="look")]
+    async with WorldServer("slips", on_act=counts, actions=acts, on_attach=forgetful, on_detach=forgetful) as server:
+        port = await server.listen()
+        for words in (None, 7, "and so on"):
+            server.observe("mira", words)  # type: ignore[arg-type]  # a game's slip
+        sink, world = RecordingSink(), WebsocketWorld(f"ws://127.0.0.1:{port}", npc="mira")
+        async with running(world, sink):
+            await sink.until(lambda: len(sink.items) == 3)
+            assert [o.text for o in sink.items] == ["", "7", "and so on"]
+            said = await world.act(id="a1", name="say", args={"text": "how many?"}, timeout_s=5)
+            assert (said.state, said.text) == (ActState.DONE, "5")
+            assert (await world.act(id="a2", name="look", args={}, timeout_s=5)).state is ActState.DONE
