@@ -109,7 +109,9 @@ class Character:
         self.context = Context(persona, count)
         durable = Durable(journal, self.page)
         self.gates = Gates(rules=persona.gates, guards=persona.guards, home=home, facts=self._facts, log=self._log)
-        self.notebook = Notebook(home=home, gates=self.gates, count=count, log=self._log, page=self.page)
+        self.notebook = Notebook(
+            home=home, gates=self.gates, count=count, log=self._log, page=self.page, window=settings.budget.window
+        )
         self.discretion = Discretion(
             journal, ears=self.ears, me=lambda: self.attachment.me, known=(*persona.names, persona.character.description),
             common=lambda word: count(f" {word}") == 1,

@@ -134,11 +134,13 @@ class Company:
         speaker = o.speaker
         if speaker and speaker.id and speaker.id == me:
             return True
-        if not self._said or self._clock() - self._said[-1].at > ECHO_S:
+        if not self._said or self._clock() - self._said[-1].at > ECHO_S or (me and o.to == me):
+            return False  # what is said to this NPC is said by another, whatever the words
+        if speaker and speaker.kind == "operator":
             return False
         if speaker and speaker.name and speaker.name.casefold() not in self._names:
             return False
-        recent = [said.plain for said in self._said if said.plain and self._clock() - said.at <= ECHO_S]
+        recent = [said.plain for said in self._said if said.plain and 0 <= self._clock() - said.at <= ECHO_S]
         if len(o.text) > max(map(len, recent), default=0) + _TELLING_CHARS:
             return False
         text = _plain(o.text)

@@ -357,7 +357,10 @@ def result_of(answer: ActResult) -> Result:
 
 def news_of(answer: ActResult, name: str, result: Result) -> str:
     """The same as news, for a mind that does not wait for it any more."""
-    if result.error and answer.state in ("done", "unknown"):
+    if answer.state == "unknown":
+        words = answer.text or answer.error_message or NOT_KNOWN
+        return f"What became of your earlier action {name or answer.id}: unknown. {words[:1].upper()}{words[1:]}".rstrip()
+    if answer.state == "done" and result.error:
         return f"What became of your earlier action {name or answer.id}: {result.text}"
     return f"What became of your earlier action {name or answer.id}: {answer.state}. {answer.text or answer.error_message or ''}".strip()
 

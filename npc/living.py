@@ -19,7 +19,7 @@ from npc.character import Character, Watcher
 from npc.context import Context
 from npc.errors import Misconfigured, Usage, WorldRefusedUs
 from npc.home import Home, default_home
-from npc.notebook import ALWAYS
+from npc.notebook import own_tools
 from npc.persona import Persona
 from npc.tools import Toolbox
 from runtime.agent import TimedCount
@@ -146,7 +146,7 @@ def settings_of(who: Persona, facts: Profile) -> Settings:
 
 def _misfit(home: Home, who: Persona, settings: Settings, count: TimedCount) -> Ending | None:
     """Rung 6 is found before anything is connected, as far as it does not depend on the world's actions."""
-    fixed = Context(who, count).fixed(Toolbox(own=ALWAYS).tools, 0, home.constitution())
+    fixed = Context(who, count).fixed(Toolbox(own=own_tools(window=settings.budget.window)).tools, 0, home.constitution())
     sizes = tuple(Part(name=name, tokens=int(raw * START) + 1) for name, raw in fixed.sizes)
     parts = misfit(settings.budget, sizes)
     if parts is None:

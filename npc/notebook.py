@@ -42,35 +42,34 @@ NOTE: Mapping[str, Any] = {
 }
 TASK = _tool(
     "npc_task",
-    "Write down what you are at, so that you can go on from there after anything. Leave out what stays as it is.",
-    phase="where you stand, in a few words",
-    next_action="the next thing to do",
-    ask="a question that is open from now on",
+    "Write down what you are at; leave out what stays.",
+    phase="where you stand",
+    next_action="what comes next",
+    ask="a new open question",
     answered="an open question that is settled, word for word",
-    done="a note that is kept or over, word for word; it leaves the notebook",
+    done="a note that is over, word for word",
 )
 ASK = _tool(
     "npc_ask_operator",
-    "When you are not sure that something is allowed: stop that, and write the question down for the people who run this world.",
+    "Not sure that something is allowed? Do not do it, and ask the people who run this world.",
     required=("question",),
-    question="what you need to know, with what it is about",
-    action="the tool that waits for the answer, by its name",
+    question="what you need to know",
+    action="the tool that waits for the answer",
 )
 DIARY: Mapping[str, Any] = {
     "name": "npc_read_diary",
     "description": "Read your own diary: the newest entries, or those that hold some words.",
-    "input_schema": {
-        "type": "object",
-        "properties": {
-            "words": {"type": "string", "description": "what to look for; leave out for the newest"},
-            "entries": {"type": "integer", "description": f"how many, at most {MOST_ENTRIES}"},
-        },
-    },
+    "input_schema": {"type": "object", "properties": {"words": {"type": "string"}, "entries": {"type": "integer"}}},
 }
 
 
-#: Those that every NPC has.
-ALWAYS = (NOTE, TASK, ASK, DIARY)
+#: Windows below this, in tokens, have better use for the room that the lesser tools take.
+ROOMY = 8_000
+
+
+def own_tools(gates: Sequence[str] = (), *, window: int) -> list[Mapping[str, Any]]:
+    """The tools of an NPC with a window of so many tokens and verifiers for these gates."""
+    return [NOTE, ASK, *((TASK, DIARY) if window >= ROOMY else ()), *([verify_tool(gates)] if gates else [])]
 
 
 def verify_tool(gates: Sequence[str]) -> Mapping[str, Any]:
@@ -83,7 +82,7 @@ def verify_tool(gates: Sequence[str]) -> Mapping[str, Any]:
 
 
 class Notebook:
-    """The tools of one NPC. `log` writes an event (kind and data), `page` tells the operator."""
+    """The tools of one NPC with a `window` of tokens. `log` writes an event (kind and data), `page` tells the operator."""
 
     def __init__(
         self,
@@ -93,7 +92,9 @@ class Notebook:
         count: Count,
         log: Callable[[str, Mapping[str, Any]], object],
         page: Callable[[str], None],
+        window: int = ROOMY,
     ) -> None:
+        self._window = window
         self._home, self._gates, self._count, self._log, self._page = home, gates, count, log, page
         self._tools = {"npc_note": self._note, "npc_task": self._task, "npc_ask_operator": self._ask, "npc_read_diary": self._read}
         if gates.askable:
@@ -102,7 +103,7 @@ class Notebook:
     @property
     def tools(self) -> list[Mapping[str, Any]]:
         """As the API takes them."""
-        return [*ALWAYS, *([verify_tool(self._gates.askable)] if self._gates.askable else [])]
+        return own_tools(self._gates.askable, window=self._window)
 
     async def run(self, call: Call) -> Result | None:
         """Run a call of one of these tools; None for a tool of somebody else's."""

@@ -27,7 +27,7 @@ from runtime.core import effects as fx
 from runtime.core import events as ev
 from runtime.core import provenance, snapshot
 from runtime.core.layout import Fixed
-from runtime.core.messages import Count
+from runtime.core.messages import Count, Kind
 from runtime.core.provenance import Gap, Unfolding
 from runtime.core.repair import problems
 from runtime.core.session import Session, Settings
@@ -144,7 +144,7 @@ class _Replay:
         self._standing: tuple[tuple[str, str], ...] = ()
         self._standing_now: tuple[tuple[str, str], ...] = ()
         self._opening_standing: tuple[tuple[str, str], ...] = ()
-        self._opening_tail = self._tail_given = ""
+        self._tail_given = ""
         self._constitution = parse_constitution("")
         self._notebook = ""
         self._begin()
@@ -275,6 +275,8 @@ class _Replay:
             return
         if self._asked is None:
             self._started(event.at)  # a long action that the mind did not wait for
+        if self._asked is None and self.session.state is State.WAITING:
+            self._fire("retry", event.at)
         if self._asked is None:
             self._bend(event.at)
         if self._asked is None:
@@ -284,8 +286,8 @@ class _Replay:
         if "notebook" in given:
             self._notebook = str(given["notebook"])
         observations = await self._observations(given.get("observations") or ())
-        if asked.drain and self.session.step == 0:
-            self._opening_tail, self._opening_standing = words, self._standing_now
+        if not any(message.turn == self.session.turn for message in self.session.messages[-1:]):
+            self._opening_standing = self._standing_now
         memories = ((int(number), str(text)) for number, text in given.get("recalled") or ())
         self._feed(
             ev.Prepared(
@@ -395,7 +397,9 @@ class _Replay:
         out: list[str] = []
         if self._now:
             inside = session.settings.shape.tail_as_system
-            words, lines = (self._tail_given, self._standing_now) if inside else (self._opening_tail, self._opening_standing)
+            # Where the tail is a part of the turn's opening, it is as old as that.
+            told = (b.text for m in reversed(session.messages) for b in m.blocks if b.kind is Kind.TAIL)
+            words, lines = (self._tail_given, self._standing_now) if inside else (next(told, ""), self._opening_standing)
             if gone := lacking(body, self._now, words, lines):
                 out.append(f"missing: {', '.join(gone)}")
         out += [f"invalid: {found}" for found in problems(body["messages"], prefill=session.pauses > 0)[:3]]
@@ -530,7 +534,7 @@ class _Replay:
         for _ in range(TRIES):
             if self._asked and self._now:
                 asked, self._asked = self._asked, None
-                self._tail_given = self._opening_tail = words
+                self._tail_given = words
                 self._opening_standing = self._standing_now
                 told = (notice("Nothing new has happened. Time passes.", count=self._count),) if asked.drain else ()
                 self._feed(

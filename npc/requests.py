@@ -186,7 +186,7 @@ async def _put_together(journal: Journal, event: Event, makeup: Makeup) -> Sent:
         missing=tuple(missing),
         window=window,
         reserve=reserve,
-        lacking=tuple(lacking(body, fixed, makeup.tail, standing)),
+        lacking=tuple(lacking(body, fixed, *_tail_of(makeup, standing, inside=not shape.tail_as_system, step=int(data.get("step") or 0)))),
         parts=tuple(parts),
         why=tuple(why),
         budgets={
@@ -197,6 +197,19 @@ async def _put_together(journal: Journal, event: Event, makeup: Makeup) -> Sent:
             "answer": reserve,
         },
     )
+
+
+def _tail_of(
+    makeup: Makeup, standing: tuple[tuple[str, str], ...], *, inside: bool, step: int
+) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The tail that a request has to show, and what must stand in it.
+
+    Where it is part of the turn's opening (`inside`) it is as old as that: a gate that was set since is told with the next one.
+    """
+    if not inside:
+        return makeup.tail, standing
+    newest = next((str(entry[SOURCE]) for entry in reversed(makeup.entries) if entry[0] == Kind.TAIL), makeup.tail)
+    return newest, () if step else standing
 
 
 async def _before(journal: Journal, number: int) -> int:

@@ -32,18 +32,15 @@ RECALL: Mapping[str, Any] = {
     "input_schema": {
         "type": "object",
         "properties": {
-            "event": {"type": "integer", "description": "number of an event"},
-            "words": {"type": "string", "description": "what to search for"},
+            "event": {"type": "integer"},
+            "words": {"type": "string"},
         },
     },
 }
 STOP: Mapping[str, Any] = {
     "name": "npc_stop",
-    "description": "Stop what your body is doing: a walk or another long action that is still under way.",
-    "input_schema": {
-        "type": "object",
-        "properties": {"action": {"type": "string", "description": "which action, by its tool's name; leave out to stop all"}},
-    },
+    "description": "Stop a walk or another long action that is under way: the one of that tool, or all.",
+    "input_schema": {"type": "object", "properties": {"action": {"type": "string"}}},
 }
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from npc.context import DOCTRINE
 from npc.hearing import Ears
-from npc.notebook import ALWAYS
+from npc.notebook import own_tools
 from npc.senses import shown
 from npc.tools import Toolbox
 from runtime.core import effects as fx
@@ -167,7 +167,7 @@ def measure(*, window: int, high: float, low: float, turns: int, seed: int = 7, 
     )
     session = Session(settings, count.count)
     fixed = make_fixed(
-        tools=Toolbox(actions.specs(), own=ALWAYS).tools,
+        tools=Toolbox(actions.specs(), own=own_tools(window=window)).tools,
         system=[("world rules", DOCTRINE), ("persona and constitution", f"You are {flood.npc}, a miller.\n\n# Constitution\n{RULE}")],
         count=count.count,
     )

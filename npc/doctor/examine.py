@@ -21,7 +21,7 @@ from npc.gates import VERIFIERS
 from npc.home import Home, default_constitution, default_home
 from npc.living import settings_of
 from npc.manifest import Manifest
-from npc.notebook import ALWAYS, verify_tool
+from npc.notebook import own_tools
 from npc.persona import Persona, example_path, load_persona
 from npc.tools import Toolbox
 from runtime.core.calibration import START
@@ -62,7 +62,7 @@ async def examine(asked: Asked, *, clock: Callable[[], float] = time.time) -> Re
     if who and settings and home and constitution:
         actions, about_world = await _world(asked, who, home, ahead, clock)
         findings += about_world
-        own = [*ALWAYS, *([verify_tool(found)] if (found := _verifiable(who)) else [])]
+        own = own_tools(_verifiable(who), window=settings.budget.window)
         room = int(settings.budget.usable / START * TOOLS_SHARE)
         tools = await asyncio.to_thread(Toolbox, actions or (), own=own, room=room, count=counter.count, first=who.speech.say_action)
         findings += outside.check_actions(actions, who, tools) if actions is not None else []

@@ -102,7 +102,7 @@ def _shows(session: Session, notebook: str) -> bool:
 def _show_notebook(session: Session, notebook: str) -> None:
     """A rung may just have taken the copy away: then this opening, which was not sent yet, gets another, if there is room.
 
-    So does what a reset has left, which begins the history anew: as much of it as leaves a third of the room to act in.
+    So does what a reset has left, which begins the history anew: as much of it as leaves half of the room to act in.
     """
     if not notebook.strip() or _shows(session, notebook):
         return
@@ -111,7 +111,7 @@ def _show_notebook(session: Session, notebook: str) -> None:
         return  # a clipped one
     block = notebook_block(notebook, session.budget.window, session.count)
     limit = fitting.room_of(session).limit
-    left = limit - session.tokens - (limit // 3 if session.bare else 0)
+    left = limit - session.tokens - (limit // 2 if session.bare else 0)
     if session.bare and block.tokens > left >= 4 * LEAST:
         block = notebook_block(notebook, left, session.count)
     if block.tokens <= left:

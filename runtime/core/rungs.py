@@ -7,6 +7,7 @@ enter the current turn only when it alone is over the hard limit. What the curre
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -24,6 +25,7 @@ LEAST_RESULT = 48  # what one clipped result of the current step keeps
 RESULTS_FLOOR = 96  # and all of them together, at least
 RESULT_SHARE = 4  # the results of a step may be pressed down to a quarter of the room, not further, before the turn itself is reset
 LEAST_SHOWN = 32  # what one part of the turn keeps behind a reset's marker, or it is left out and counted
+_LEFT_OUT = re.compile(r"\[(\d+) (?:older parts of this turn|observations) left out")
 LEFT_OUT = 16  # of the words that count those
 
 
@@ -303,16 +305,18 @@ def hard_reset(parts: Parts, goal: Goal, *, marker: str) -> Step:
     tails = [b for m in current for b in m.blocks if b.kind is Kind.TAIL][-1:]
     fixed = MESSAGE_OVERHEAD + sum(b.tokens for b in tails) + parts.count(marker) + BLOCK_OVERHEAD
     sizes = [b.tokens for b in shown]
-    if fixed + sum(sizes) > goal.limit:
+    left_out = sum(int(n) for m in current for b in m.blocks if b.kind is Kind.MARKER for n in _LEFT_OUT.findall(b.text))
+    if fixed + sum(sizes) + (LEFT_OUT if left_out else 0) > goal.limit:
         room = goal.limit - fixed - LEFT_OUT
         want = max(goal.want - fixed - LEFT_OUT, sizes[newest] if newest >= 0 and sizes[newest] <= room else 0)
-        # The newest observation first, then the newest of the rest: what an old exchange said is worth least.
-        order = sorted(range(len(shown)), key=lambda n: (n == newest, n), reverse=True)
+        # The newest observation first, then what holds lines for this agent, then the newest: what an old exchange said is worth least.
+        meant = [b.kind is Kind.OBSERVATION and bool(b.gist) for b in shown]
+        order = sorted(range(len(shown)), key=lambda n: (n == newest, meant[n], n), reverse=True)
         given = shares(sizes, order, max(min(want, room), 1), least=LEAST_SHOWN)
-        left_out = given.count(0)
+        left_out += given.count(0)
         shown = [clipped(b, tokens, parts.count) for b, tokens in zip(shown, given, strict=True) if tokens]
-        if left_out:
-            marker = f"{marker}\n[{left_out} older parts of this turn left out]"
+    if left_out:  # by now, or by an earlier cut of the same turn, which stays named
+        marker = f"{marker}\n[{left_out} older parts of this turn left out]"
     head = text_block(Kind.MARKER, marker, parts.count)
     after = replace(parts, messages=(Message("user", (head, *shown, *tails), parts.turn),), record=Record(), record_block=None)
     return Step(after, parts.tokens - after.tokens, "only the current observation stays")

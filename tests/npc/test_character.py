@@ -163,7 +163,7 @@ async def test_an_action_without_an_end_is_asked_about_once_in_the_next_life(tmp
             await life.world.tell("Oda?")
             await life.until(lambda: "I hear you." in life.world.said and len(life.saw("turn")) >= 2)
             assert life.world.queries == [number]
-        assert any("earlier action walk: [the outcome is unknown" in r.said for r in house.requests())
+        assert any("earlier action walk: unknown. The world knows nothing" in r.said for r in house.requests())
 
 
 # ------------------------------------------------------------ trouble

@@ -41,6 +41,8 @@ def heard(text: str, speaker: Speaker | None = None, kind: str = "speech", **mor
         (heard("Well met, Bob!", Speaker(id="p1", name="Bob", kind="player")), False),
         (heard('Bob says: "Well met, Bob!"', kind="notice"), False),
         (heard("Other words", Speaker(id="", name="Oda", kind="player")), False),
+        (heard("Well met, Bob!", to="me"), False),
+        (heard("Well met, Bob!", Speaker(id="", name="", kind="operator")), False),
     ],
 )
 def test_an_echo_is_known_by_who_said_it_or_by_its_words(observation: Observation, *, own: bool) -> None:
@@ -58,7 +60,9 @@ def test_words_that_come_late_are_somebody_elses() -> None:
     clock = Clock()
     oda = company(clock)
     oda.speaks("Well met.")
-    clock.now += ECHO_S + 1
+    clock.now -= 1_000.0
+    assert not oda.take(heard("Well met."), "me").observation.own, "a clock that was set back"
+    clock.now += 1_000.0 + ECHO_S + 1
     assert not oda.take(heard("Well met."), "me").observation.own
 
 

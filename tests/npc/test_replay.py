@@ -22,8 +22,9 @@ from npc.replay import Report, replay
 from runtime.core import effects as fx
 from runtime.core.session import Session
 from runtime.store.journal import Journal
-from tests.npc.flooded import RULE, events
-from tests.npc.small_world import COUNT, Oda
+from sim.messages_api import OVERLOADED, FaultPlan, Rule
+from tests.npc.flooded import RULE, WINDOW, acting, events, mind, turns
+from tests.npc.small_world import COUNT, Oda, oda
 
 
 @pytest.fixture
@@ -66,6 +67,21 @@ def test_a_hard_life_of_two_processes_is_led_again_byte_for_byte(house: Oda) -> 
     assert (report["requests"], report["checked"], report["replayed"], report["identical"]) == (requests,) * 4
     assert (report["bent"], report["skipped"], report["failed"]) == (0, {}, 0)
     assert report["dumps"] == len(list((house.home / "sessions").iterdir())) > 0
+
+
+async def test_a_model_that_takes_the_tail_in_the_opening(tmp_path: Path) -> None:
+    """T15, C31: the same where rules and gates travel in the turn's opening, with outages and a walk in it."""
+    async with oda(tmp_path) as house:
+        house.persona = house.persona.adjusted(model="claude-haiku-4-5", window=WINDOW)
+        house.brain.script = mind
+        async with house.life(acting) as life:
+            await turns(life, 5, 9)
+            house.model.faults = FaultPlan([Rule(fault=OVERLOADED, times=3)])
+            await turns(life, 9, 11)
+    async with await Journal.open(house.home / "session.db", read_only=True) as journal:
+        report = await replay(journal, house.persona, COUNT)
+    assert report.held
+    assert (report.bent, report.identical) == (0, report.requests)
 
 
 def test_what_a_person_reads(house: Oda) -> None:

@@ -162,7 +162,7 @@ async def test_what_the_world_knows_nothing_of_is_told_in_clear_words_and_is_the
             await life.until(lambda: settled(life, 1))
             await life.world.query(life.world.acts[0][0])
             await life.until(lambda: settled(life, 2))
-            assert house.requests()[-1].news.count("the world knows nothing of it: most likely it was never done") == 1
+            assert house.requests()[-1].news.count("unknown. The world knows nothing of it: most likely it was never done") == 1
             assert len(life.world.acts) <= 2
             asked = list(life.world.queries)
         [end] = [e for e in await outcomes(house.home) if e.data["action"] == asked[0]]
