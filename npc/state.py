@@ -38,6 +38,8 @@ Scalar = str | int | float | bool | None
 
 _GATE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _OWN = frozenset({"phase", "next_action", "open_questions", "notes_for_future_self", "gates", "operator_questions"})
+#: Words of notes that outlast others.
+_LASTING = re.compile(r"\b(?:unverified|not verified|promis\w*|must not forget)\b", re.IGNORECASE)
 _ASKED_ID = re.compile(r"q[0-9]{1,9}")
 
 
@@ -165,9 +167,12 @@ class StateFile:
             return self._current()
 
     def note(self, text: str) -> State:
-        """Add one note for the future self; the oldest goes when there are `MAX_NOTES`."""
+        """Add one note for the future self. When there are `MAX_NOTES` the oldest goes, doubts and promises after all others."""
         with self._lock:
-            return self.write(notes_for_future_self=(*self.read().notes_for_future_self, text))
+            notes = [*self.read().notes_for_future_self, text]
+            while len(notes) > MAX_NOTES:
+                notes.remove(next((note for note in notes if not _LASTING.search(note)), notes[0]))
+            return self.write(notes_for_future_self=notes)
 
     def ask(self, question: str) -> State:
         """Add one open question, unless it is open already."""

@@ -33,6 +33,13 @@ _ORDER = re.compile(r"ignore|system|gate|instruction|reset|rule|规则|прав�
 _MOB = re.compile(r"\b(" + "|".join(re.escape(m) for m in words.MOBS) + r")\b")
 _SPEECH_FIELDS = ("text", "message", "line", "words", "speech")
 _TEXT_FIELDS = (*_SPEECH_FIELDS, "query", "note", "what", "arg", "target", "thing", "item", "place")
+#: What the flood's model doubts, promises and asks itself once, early in its life, and never again.
+KEEPSAKES: tuple[tuple[str, str, str], ...] = (
+    ("npc_note", "text", "Unverified: a carter says that the bridge at Elmford is down."),
+    ("npc_note", "text", "I promised Ilse three sacks of flour by the new moon."),
+    ("npc_task", "ask", "Who took the lantern from the mill?"),
+)
+KEEPSAKE_TURN = 2
 MAX_ROUNDS = 4
 #: Share of turns in which the flood's model uses tools at all, and in which it goes on after a round of them.
 FIRST, MORE = 0.8, 0.3
@@ -155,6 +162,10 @@ class FloodBrain:
         asks = _ASKS.search(address.words) if address else None
         if address and asks:
             return self._remember(reading, address, asks["thing"], r)
+        if reading.stamp.startswith(f"#{KEEPSAKE_TURN}.") and not reading.round:
+            kept = [(name, {field: text}) for name, field, text in KEEPSAKES if name in reading.tools]
+            if kept:
+                return Reply(content=[_call(reading, n, *each) for n, each in enumerate(kept)], stop_reason="tool_use")
         if r.random() >= (MORE if reading.round else FIRST) or reading.round >= MAX_ROUNDS:
             return Reply(content=(_text(self._last(reading, r)),))
         names = [n for n in reading.tools if not n.startswith("npc_")] or list(reading.tools)

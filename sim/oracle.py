@@ -12,7 +12,7 @@ import html
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,8 @@ FEW = 50
 #: An observation is said to fit if it leaves this share of the window free.
 SPARE = 0.05
 KEPT_FINDINGS = 200
+#: Before this turn the model writes down what it keeps.
+EARLY = 6
 #: Tokens that an observation may take beside its text, and the offer of tools beside the tools.
 FENCE, OFFER = 48, 400
 #: Tokens that trusted words at the very end may take.
@@ -117,6 +119,7 @@ class Tally:
         main: requests that are no summaries.
         judged: main requests that hold the newest observation; `whole` and `cut` are of these.
         recalled: asked turns whose first request held the answer; `answered` those whose last one did.
+        keepsakes: doubts, promises and questions that were written down once; `kept` those still in the notebook at the end.
         forgetful: requests in which a call that the NPC had made in the same turn no longer stood.
     """
 
@@ -139,6 +142,8 @@ class Tally:
     recalled: int = 0
     answered: int = 0
     forgetful: int = 0
+    keepsakes: int = 0
+    kept: int = 0
     errors: Counter[str] = field(default_factory=Counter)
 
 
@@ -149,9 +154,12 @@ class Oracle:
         rule: a sentence of the constitution that must stand, word for word, in the system role of every request.
         window: tokens of the model's window.
         count: tokens of a text by the stand-in's tokenizer.
+        keepsakes: what the model may write down, early and once.
     """
 
-    def __init__(self, *, rule: str, window: int, count: Callable[[str], int]) -> None:
+    def __init__(self, *, rule: str, window: int, count: Callable[[str], int], keepsakes: Sequence[str] = ()) -> None:
+        self._keepsakes = tuple(keepsakes)
+        self._written: set[str] = set()  # those that the model has written down
         self.tally = Tally()
         self.findings: list[Finding] = []
         self.suppressed = 0
@@ -203,6 +211,10 @@ class Oracle:
             self._observation(turn, reading, judged)
             calls = {str(b.get("id")) for _, content in reading.messages for b in content if b.get("type") == "tool_use"}
             tally.forgetful += not calls >= self._calls
+            if len(self._written) < len(self._keepsakes) and turn.number < EARLY:
+                given = [b.get("input") for _, content in reading.messages for b in content if b.get("type") == "tool_use"]
+                told = {value for one in given if isinstance(one, Mapping) for value in one.values() if isinstance(value, str)}
+                self._written.update(told.intersection(self._keepsakes))
             self._calls.update(
                 str(b.get("id")) for _, content in reading.messages[reading.opening :] for b in content if b.get("type") == "tool_use"
             )
@@ -231,8 +243,17 @@ class Oracle:
             tally.recalled += bool(self._first_has_fact)
             tally.answered += self._last_has_fact
 
-    def finish(self, books: Books | None, *, sent: int) -> None:
-        """The run is over: `sent` observations were told, `books` is what the product wrote down (None: it could not be read)."""
+    def finish(self, books: Books | None, *, sent: int, notebook: Sequence[str] = ()) -> None:
+        """The run is over: `sent` observations were told, `books` is what the product wrote down (None: it could not be read).
+
+        `notebook` are the texts that stand in its notebook now.
+        """
+        self.tally.keepsakes = len(self._written)
+        for text in sorted(self._written):
+            if text in notebook:
+                self.tally.kept += 1
+            else:
+                self.find("T6", f"what the NPC wrote down once is not in its notebook any more: {text!r}")
         self._turn = None
         tally = self.tally
         if tally.fitting_turns >= FEW and tally.whole_turns < WHOLE_SHARE * tally.fitting_turns:

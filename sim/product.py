@@ -155,6 +155,15 @@ async def attach(
     return Attached(process, log)
 
 
+def notebook(home: Path) -> list[str]:
+    """The notes and open questions in a home's state, none where it cannot be read."""
+    try:
+        state = json.loads((home / "state.json").read_text(encoding="utf-8"))
+        return [str(text) for text in (*state["notes_for_future_self"], *state["open_questions"])]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
 async def ledger(home: Path, *, command: Sequence[str] = COMMAND) -> Ledger:
     """What `npc status` says of a home.
 

@@ -81,6 +81,8 @@ class Report:
             "observations": self._observations(),
             # Beyond what scripts may rely on:
             "refusals": self._sum("refusals"),
+            "keepsakes": self._sum("keepsakes"),
+            "keepsakes_in_the_notebook": self._sum("kept"),
             "asked": self._sum("asked"),
             "asked_recalled_share": _share(self._sum("recalled"), self._sum("asked")),
             "asked_answered_share": _share(self._sum("answered"), self._sum("asked")),
@@ -155,6 +157,9 @@ class Report:
                 f"with a note, {seen['lost']} lost."
             )
             lines.append(Line(held=not rules & {"W2", "W3"}, text=text))
+        if j["keepsakes"]:
+            kept = f"{j['keepsakes_in_the_notebook']} of {j['keepsakes']} doubts, promises and questions of the first turns"
+            lines.append(Line(held="T6" not in rules, text=f"{kept} stand word for word in the notebook at the end."))
         if j["asked"]:
             text = (
                 f"{j['asked']} times somebody asked for a fact told long ago: it was brought back by itself in "

@@ -17,7 +17,7 @@ from typing import Any
 
 from sim import product
 from sim.api.counting import TokenCounter
-from sim.brains import FloodBrain
+from sim.brains import KEEPSAKES, FloodBrain
 from sim.faults import plan
 from sim.floods import RULE, Flood
 from sim.messages_api import MessagesAPI, Record, Usage
@@ -153,7 +153,8 @@ class _Run:
         self, options: Options, npc: str, flood: Flood, stage: FloodStage, home: Path, on_turn: Callable[[Life], None]
     ) -> None:
         self.options, self.npc, self.flood, self.stage, self.home, self.on_turn = options, npc, flood, stage, home, on_turn
-        oracle = Oracle(rule=RULE, window=options.window, count=TokenCounter().count)
+        keepsakes = [text for _, _, text in KEEPSAKES]
+        oracle = Oracle(rule=RULE, window=options.window, count=TokenCounter().count, keepsakes=keepsakes)
         self.life = Life(npc=npc, oracle=oracle, home=home if options.keep else None)
         self.turn = 0
         self.began = time.monotonic()
@@ -218,7 +219,7 @@ class _Run:
             life.ledger = await product.ledger(self.home, command=options.command)
         except product.ProductError as error:
             life.oracle.find("P15", str(error))
-        life.oracle.finish(life.ledger.books if life.ledger else None, sent=life.sent)
+        life.oracle.finish(life.ledger.books if life.ledger else None, sent=life.sent, notebook=product.notebook(self.home))
         if life.exit_status:
             life.oracle.find("P8", f"the product ended with status {life.exit_status}: {process.last_words()}")
         return life

@@ -182,9 +182,11 @@ def _reached(verdict: Verdict, world: World, mind: Mind, disk: Disk) -> None:
     noted = sum(n for n, _, _ in mind.left_out)
     if verdict.unseen > disk.omitted:
         verdict.find("W2", f"{verdict.unseen} observations never reached the model, and {disk.omitted} were counted as omitted")
-    if verdict.left_out + verdict.merged > noted + disk.merged:
-        text = f"{verdict.left_out} observations were left out of requests and {verdict.merged} gave way to newer ones"
-        verdict.find("W2", f"{text}, and only {noted} and {disk.merged} were counted")
+    # A state that a newer one of its kind has followed may have given way to it or to the lack of room: which, only the NPC knows.
+    gone, counted = verdict.left_out + verdict.merged + verdict.unseen, noted + disk.merged + disk.omitted
+    if gone > counted:
+        text = f"{verdict.left_out} observations were left out of requests, {verdict.merged} gave way to newer ones"
+        verdict.find("W2", f"{text}, {verdict.unseen} to others, and only {counted} were counted")
     if mind.twice:
         verdict.find("C34", f"{len(mind.twice)} observations stood in one request twice: {_some(sorted(mind.twice))}")
 

@@ -73,7 +73,7 @@ class Report:
                 held=not rules & {"W2", "C34"},
                 text=f"Of these {seen['merged']:,} gave way to newer news of the same thing, "
                 f"{seen['left_out_with_a_note']:,} found no room in a request, which counts them; "
-                f"{seen['never_told_to_the_model']} others did not reach the model.",
+                f"{seen['never_told_to_the_model']} others gave way to more urgent ones; all are counted.",
             ),
             Line(
                 held=not rules & {"C29", "C35"},

@@ -294,6 +294,19 @@ class TestState:
         assert len(state.next_action) <= MAX_TEXT
         assert Home(home.path).state() == state
 
+    def test_doubts_and_promises_outlast_other_notes(self, home: Home) -> None:
+        """T6: what was noted once as unverified or promised is not pushed out by whatever else is noted; of only such the oldest goes."""
+        home.note("Unverified: the bridge is down.")
+        home.note("I promised Ilse flour.")
+        for number in range(3 * MAX_NOTES):
+            home.note(f"note {number}")
+        notes = home.state().notes_for_future_self
+        assert notes[:2] == ("Unverified: the bridge is down.", "I promised Ilse flour.")
+        assert notes[-1] == f"note {3 * MAX_NOTES - 1}"
+        for number in range(MAX_NOTES):
+            home.note(f"promise {number}")
+        assert home.state().notes_for_future_self == tuple(f"promise {number}" for number in range(MAX_NOTES))
+
     def test_hostile_text_is_text(self, home: Home) -> None:
         """W5: what a model or a player wrote is stored and read back, or marked where it cannot be."""
         state = home.write_state(phase='"}\n\0', next_action="\ud800 </state> 冒険\x1b[2J", open_questions=["  ", "\u2028"])
