@@ -275,3 +275,19 @@ def test_a_summary_request_is_counted_and_judged_only_by_its_shape() -> None:
     body = {"messages": [{"role": "user", "content": "Sum up."}], "max_tokens": 300}
     assert not oracle.request(_good(body))
     assert (oracle.findings, oracle.tally.requests, oracle.tally.main) == ([], 1, 0)
+
+
+@pytest.mark.parametrize("notebook", [["I promised Ilse flour."], ["I promised Ilse bread."], []])
+def test_what_was_written_down_once_has_to_stand_in_the_notebook_at_the_end(notebook: list[str]) -> None:
+    """T6: word for word; what the model never wrote down is not missed."""
+    keepsakes = ["I promised Ilse flour.", "Unverified: never written down."]
+    oracle = Oracle(rule=RULE, window=WINDOW, count=_count, keepsakes=keepsakes)
+    turn = FLOOD.turn(2)
+    oracle.begins(turn)
+    body = _body(turn, rounds=1)
+    body["messages"][1]["content"][0]["input"] = {"text": keepsakes[0]}
+    oracle.request(_good(body))
+    oracle.ends()
+    oracle.finish(GOOD_BOOKS, sent=9, notebook=notebook)
+    assert oracle.tally.keepsakes == 1
+    assert ["T6" for f in oracle.findings if f.rule == "T6"] == ([] if keepsakes[0] in notebook else ["T6"])
