@@ -8,7 +8,6 @@ stands in no URL, log line or error.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import random
 import ssl as tls
@@ -30,6 +29,7 @@ from websockets.exceptions import (
 )
 
 from world_adapter import cleaning
+from world_adapter.addresses import is_loopback
 from world_adapter.alarm import Alarm
 from world_adapter.closing import Refused, Retry, backoff
 from world_adapter.codec import CODECS, LARGE, Codec
@@ -514,19 +514,10 @@ def _checked(url: str, *, allow_insecure: bool) -> tuple[str, bool]:
             f"The address {parts.scheme}://{host} must hold no user, password, query or fragment: "
             "a token belongs in the environment or in a file.",
         )
-    loopback = _is_loopback(host)
+    loopback = is_loopback(host)
     if parts.scheme == "ws" and not loopback and not allow_insecure:
         raise WorldRefused(f"ws://{host} would send the token and every word in the clear: use wss://, or allow plain ws:// explicitly.")
     return url, loopback
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _handshake_verdict(error: Exception) -> Retry | Refused:

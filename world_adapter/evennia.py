@@ -7,18 +7,18 @@ here, in the order heard; whatever was said while the link was down is gone, and
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import random
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 from world_adapter import cleaning
+from world_adapter.addresses import is_loopback
 from world_adapter.closing import backoff
+from world_adapter.effects import ActionsChanged, Attached, Detached
 from world_adapter.errors import WorldRefused, WorldUnreachable
 from world_adapter.evennia_actions import ACTIONS, LINE_CHARS, Command, Expect, Refusal, plan
 from world_adapter.evennia_exchange import Verdict
@@ -26,25 +26,17 @@ from world_adapter.evennia_link import EvenniaLink, Login, Patience
 from world_adapter.evennia_text import Heard
 from world_adapter.evennia_wire import FIRST_RECEIVE_LIMIT, LAST_RECEIVE_LIMIT, TOO_BIG, LinkLost
 from world_adapter.frames import ActResult, ActState, Limits, Observation, Resume, Speaker
-from world_adapter.inbox import Bounds, Drained, Inbox, addressed_to
+from world_adapter.outbox import Outbox
 from world_adapter.world import Sink
 
 DEFAULT_PORT = 4002
 ACTS_PER_S = 3.0  # a command is five frames with its questions; the server drops what goes over 80 a second
-MAX_WAITING, MAX_WAITING_CHARS = 5_000, 8_388_608  # observations behind a sink that does not come back
 BACKOFF_BASE_S, BACKOFF_CAP_S, BACKOFF_CAP_LOCAL_S = 0.5, 60.0, 2.0
 STEADY_S = 30.0  # a link that lived so long was a good one, and the back-off starts afresh
 DRAIN_S = 5.0
 READS = frozenset({Expect.SEEN, Expect.CARRIED})  # commands that change nothing
 
 _PRIO: Mapping[str, int] = {"speech": 5, "whisper": 7, "emote": 4, "presence": 3, "scene": 4, "moved": 6, "item": 5, "notice": 3}
-
-
-@dataclass(frozen=True, slots=True)
-class _Attached:
-    npc: str
-    world: str
-    epoch: str
 
 
 class EvenniaWorld:
@@ -93,7 +85,7 @@ class EvenniaWorld:
         self._attach_within_s = attach_within_s
         self._clock = clock
         self._link: EvenniaLink | None = None
-        self._out = _Outbox()
+        self._out = Outbox(character or user, clock)
         self._closing = asyncio.Event()
         self._turnstile = asyncio.Lock()
         self._next_act = 0.0
@@ -226,7 +218,7 @@ class EvenniaWorld:
         if attached:
             self._link = None
             self._heard_nothing_since = self._clock()
-            self._out.put(why)
+            self._out.put(Detached(why))
         return attached
 
     async def _attach_once(self) -> None:
@@ -239,7 +231,14 @@ class EvenniaWorld:
         try:
             place = f"{self._address.host}:{self._address.port}"
             self._npc = link.name
-            self._out.put(_Attached(npc=link.name, world=f"{link.server}@{place}" if link.server else place, epoch=epoch))
+            world = f"{link.server}@{place}" if link.server else place
+            self._out.put(
+                Attached(
+                    npc=link.name, world=world, epoch=epoch, session="", resumed=False, lost=0,
+                    limits=Limits(say_chars=LINE_CHARS, acts_per_s=ACTS_PER_S),
+                ),
+            )  # fmt: skip
+            self._out.put(ActionsChanged(ACTIONS))
             self._link = link
             if self._heard_nothing_since is not None:
                 gap_s = max(self._clock() - self._heard_nothing_since, 0.0)
@@ -277,72 +276,11 @@ class EvenniaWorld:
                 to=self._npc if heard.addressed else None,
                 own=heard.own,
             ),
-            self._npc,
         )
 
     def late(self, tag: str, verdict: Verdict) -> None:
         """From the link: the outcome of an act that was given up as unknown."""
         self._out.put(_result(tag, [verdict]))
-
-
-class _Outbox:
-    """What the sink has yet to be told, in order. Behind a sink that hangs observations are bounded, and what went is told."""
-
-    def __init__(self) -> None:
-        self._items: deque[Inbox | ActResult | _Attached | str] = deque()
-        self._news = asyncio.Event()
-        self._ended = False
-        self._seq = 0
-        self._at = _Attached(npc="", world="", epoch="")
-
-    def put(self, item: ActResult | _Attached | str) -> None:
-        """An event of the link: an outcome, an attachment, or in words why it ended."""
-        self._items.append(item)
-        self._news.set()
-
-    def observe(self, observation: Observation, npc: str) -> None:
-        """One observation; its number is given at delivery, so that what is omitted leaves no gap."""
-        last = self._items[-1] if self._items else None
-        if not isinstance(last, Inbox):
-            last = Inbox(addressed=addressed_to(npc), bounds=Bounds(items=MAX_WAITING, chars=MAX_WAITING_CHARS))
-            self._items.append(last)
-        last.put((observation,))
-        self._news.set()
-
-    def end(self) -> None:
-        """Nothing more will come: `deliver` returns when all is told."""
-        self._ended = True
-        self._news.set()
-
-    async def deliver(self, sink: Sink) -> None:
-        """Tells the sink everything, one call at a time, until `end`."""
-        while self._items or not self._ended:
-            if not self._items:
-                self._news.clear()
-                await self._news.wait()
-                continue
-            item = self._items.popleft()
-            match item:
-                case Inbox():
-                    await sink.observed(self._numbered(item.drain()), world=self._at.world, epoch=self._at.epoch)
-                case _Attached():
-                    self._at, self._seq = item, 0
-                    limits = Limits(say_chars=LINE_CHARS, acts_per_s=ACTS_PER_S)
-                    sink.attached(npc=item.npc, world=item.world, epoch=item.epoch, session="", resumed=False, lost=0, limits=limits)
-                    sink.actions_changed(ACTIONS)
-                case ActResult():
-                    sink.finished(item)
-                case str():
-                    sink.detached(why=item)
-
-    def _numbered(self, drained: Drained) -> list[Observation]:
-        batch = list(drained.observations)
-        if drained.note is not None:
-            data = {"omitted": sum(drained.omitted.values())}
-            batch.insert(0, Observation(seq=0, t=batch[0].t, kind="notice", text=drained.note, data=data, speaker=Speaker()))
-        first = self._seq + 1
-        self._seq += len(batch)
-        return [replace(observation, seq=seq) for seq, observation in enumerate(batch, first)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,10 +317,7 @@ class _Address:
     @property
     def local(self) -> bool:
         """Whether it is this machine, for certain."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_loopback(self.host)
 
 
 def _failed(tag: str, code: str, message: str) -> ActResult:

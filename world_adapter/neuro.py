@@ -11,7 +11,6 @@ that somebody opened beside it. Each further game takes an NPC and a port of its
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import re
 import secrets
@@ -26,6 +25,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from world_adapter import cleaning, neuro_wire
+from world_adapter.addresses import is_loopback
 from world_adapter.alarm import Alarm
 from world_adapter.effects import ActionsChanged, Attached, Deliver, Detached, Hangup, Result, Send
 from world_adapter.errors import WorldRefused
@@ -358,16 +358,9 @@ def _address(url: str, *, allow_insecure: bool) -> tuple[str, int]:
         raise WorldRefused(how) from None
     if parts.scheme != "neuro+ws" or parts.username or parts.password or parts.query or parts.path not in {"", "/"}:
         raise WorldRefused(how)
-    if not (allow_insecure or _is_here(host)):
+    if not (allow_insecure or is_loopback(host)):
         raise WorldRefused(
             f"Whoever reaches {host}:{port} could play with this NPC, for the Neuro API knows no password: listen on 127.0.0.1, or allow "
             "insecure links explicitly.",
         )
     return host, port
-
-
-def _is_here(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

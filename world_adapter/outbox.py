@@ -36,7 +36,9 @@ class Outbox:
         return len(self._items)
 
     def put(self, item: ActResult | Attached | ActionsChanged | Detached) -> None:
-        """An event of the link."""
+        """An event of the link. An attachment says which id the NPC is addressed by from here on."""
+        if isinstance(item, Attached):
+            self._npc = item.npc
         if isinstance(item, ActionsChanged):
             if self._items and isinstance(self._items[-1], ActionsChanged):
                 self._items.pop()  # the whole list is told each time, and nothing came between

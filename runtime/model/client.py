@@ -75,7 +75,7 @@ class ModelClient:
             max_retries=0,
             timeout=limits,
             # A proxy of the environment is for the world outside; this very machine is not reached through it.
-            http_client=anthropic.DefaultAsyncHttpxClient(trust_env=False, timeout=limits) if _is_loopback(base_url) else None,
+            http_client=anthropic.DefaultAsyncHttpxClient(trust_env=False, timeout=limits) if is_loopback(base_url) else None,
         )
         self._keyless = not api_key and (self._sdk.base_url.host == "anthropic.com" or self._sdk.base_url.host.endswith(".anthropic.com"))
 
@@ -201,7 +201,8 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
         return mend(text).encode()
 
 
-def _is_loopback(base_url: str | None) -> bool:
+def is_loopback(base_url: str | None) -> bool:
+    """Whether an endpoint is on this machine; what goes there needs no proxy."""
     host = (urlsplit(base_url).hostname if base_url else None) or ""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

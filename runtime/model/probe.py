@@ -18,7 +18,7 @@ import anthropic
 import httpx2
 
 from runtime.core.values import Failure
-from runtime.model.client import ModelClient, Timeouts, _is_loopback
+from runtime.model.client import ModelClient, Timeouts, is_loopback
 from runtime.model.outcomes import one_line
 from runtime.model.retry import Policy
 
@@ -88,7 +88,7 @@ async def probe(
         # The same door again: what this asks is no message, so `call` does not know it.
         async with anthropic.AsyncAnthropic(
             api_key=api_key or "none", base_url=client.base_url, max_retries=0, timeout=_SIDE_S,
-            http_client=anthropic.DefaultAsyncHttpxClient(trust_env=False, timeout=_SIDE_S) if _is_loopback(client.base_url) else None,
+            http_client=anthropic.DefaultAsyncHttpxClient(trust_env=False, timeout=_SIDE_S) if is_loopback(client.base_url) else None,
         ) as sdk:  # fmt: skip
             facts, ahead = await _side(sdk.get(f"/v1/models/{quote(model, safe='')}", cast_to=httpx2.Response), clock)
             if counted is not None:

@@ -8,7 +8,6 @@ one is still asked the others.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import itertools
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from sim.conformance import shapes
 from sim.conformance.probe import JSON, MSGPACK, Facts, Frame, Probe, Shut
 from sim.conformance.rules import Finding, Ledger, Verdict
 from sim.conformance.stream import Stream
+from world_adapter.addresses import is_loopback
 
 UNLISTED = "conformance-no-such-action"
 AGENT = "npc-sim-conformance/1"
@@ -474,7 +474,7 @@ class _Examination:
         try:
             await self.attach(opened)
             if opened.welcome is not None:
-                if self.plan.token is None and _loopback(self.plan.url):
+                if self.plan.token is None and is_loopback(urlsplit(self.plan.url).hostname or ""):
                     self.ledger.unseen("token", "it asks for none, which a world on loopback may do")
                 else:
                     self.ledger.broken("token", "it lets a wrong token attach")
@@ -557,11 +557,3 @@ def _short(result: Frame) -> str:
 
 def _closed(probe: Probe) -> str:
     return "" if probe.code is None else f" (it closed with {probe.code})"
-
-
-def _loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

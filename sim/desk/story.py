@@ -23,6 +23,7 @@ from runtime.model.profiles import profile
 from runtime.model.retry import Policy
 from runtime.store.events import Event
 from runtime.store.journal import Journal
+from sim.clock import Clock
 from sim.desk import crash
 from sim.desk.clerk import Clerk
 from sim.desk.home import DeskHome
@@ -31,7 +32,6 @@ from sim.desk.insistent import DOUBT, PROMISE, Insistent
 from sim.desk.pace import MODEL, WINDOW, settings
 from sim.desk.verdict import Line, Outcome
 from sim.messages_api import MessagesAPI
-from sim.walking.road import Clock
 
 THINK_S = 6.0  # virtual seconds of one model call
 PATIENCE_S = 60.0  # by the wall clock, for one thing to be dealt with

@@ -25,9 +25,10 @@ from runtime.model.counting import Counter
 from runtime.model.profiles import profile
 from runtime.model.retry import Policy
 from runtime.store.journal import Journal
+from sim.clock import Clock
 from sim.messages_api import MessagesAPI, Record
 from sim.walking import BOUND, DENSITIES, ORDINARY
-from sim.walking.road import NPC, Clock, Postwoman, Road
+from sim.walking.road import NPC, Postwoman, Road
 
 #: Virtual seconds that each model call takes.
 THINK_S = 2.0

@@ -1,4 +1,4 @@
-"""A road with a postwoman on it, in virtual time: the clock, the world, and a mind that does its rounds.
+"""A road with a postwoman on it, in virtual time: the world, and a mind that does its rounds.
 
 Invariants: time is data and moves only when somebody moves it, to the next thing that is due; the same seed is the same hour, whoever walks
 it, but for what follows from when she sets out. Every line that is meant for her carries a stamp of its own.
@@ -7,7 +7,6 @@ it, but for what follows from when she sets out. Every line that is meant for he
 from __future__ import annotations
 
 import asyncio
-import heapq
 import itertools
 import random
 import re
@@ -15,12 +14,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sim.clock import Clock
 from sim.messages_api import Reply
 from sim.reading import Reading
 from world_adapter.frames import ActionSpec, ActResult, ActState, Limits, Observation, Resume, Speaker
 from world_adapter.world import Sink
 
-EPOCH_S = 1_700_000_000.0  # when the hour begins, unix seconds
 NPC = "Oda"
 STATIONS = ("mill", "ford", "inn", "bridge", "smithy", "pass", "chapel", "quarry")
 WALK_S = (40.0, 170.0)
@@ -46,64 +45,6 @@ _AMBIENT = (
     ("notice", "Wind goes through the barley.", 2),
     ("notice", "Somewhere a dog barks twice.", 2),
 )
-
-
-@dataclass(slots=True)
-class _Timer:
-    cancelled: bool = False
-
-    def cancel(self) -> None:
-        """See `runtime.agent.Handle`."""
-        self.cancelled = True
-
-
-class Clock:
-    """Virtual time."""
-
-    def __init__(self) -> None:
-        self.time = EPOCH_S
-        self.asleep = asyncio.Event()  # set while somebody sleeps
-        self._sleepers = 0
-        self._serial = itertools.count()
-        self._due: list[tuple[float, int, _Timer, Callable[[], None]]] = []
-
-    def now(self) -> float:
-        """Unix seconds."""
-        return self.time
-
-    def later(self, at: float, fire: Callable[[], None]) -> _Timer:
-        """See `runtime.agent.Later`."""
-        timer = _Timer()
-        heapq.heappush(self._due, (max(at, self.time), next(self._serial), timer, fire))
-        return timer
-
-    async def sleep(self, seconds: float) -> None:
-        """Until so much later."""
-        awake = asyncio.Event()
-
-        def wakes() -> None:
-            self._sleepers -= 1
-            if not self._sleepers:
-                self.asleep.clear()  # from now on, not from when the sleeper notices
-            awake.set()
-
-        self.later(self.time + seconds, wakes)
-        self._sleepers += 1
-        self.asleep.set()
-        await awake.wait()
-
-    @property
-    def next_due(self) -> float | None:
-        """When something happens next."""
-        while self._due and self._due[0][2].cancelled:
-            heapq.heappop(self._due)
-        return self._due[0][0] if self._due else None
-
-    def advance(self, to: float) -> None:
-        """To a moment, with everything that is due by then."""
-        self.time = max(self.time, to)
-        while (due := self.next_due) is not None and due <= self.time:
-            heapq.heappop(self._due)[3]()
 
 
 @dataclass(slots=True)

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from tests.world_adapter.evennia_stand_in import NAME, USER, StandIn
 from world_adapter.errors import WorldRefused, WorldUnreachable
-from world_adapter.evennia import MAX_WAITING, EvenniaWorld
+from world_adapter.evennia import EvenniaWorld
 from world_adapter.evennia_actions import ACTIONS, LINE_CHARS, Refusal, plan, split_speech
 from world_adapter.evennia_link import Patience
 from world_adapter.evennia_text import Ears, html_to_text, mentions, read_room
 from world_adapter.evennia_wire import FIRST_RECEIVE_LIMIT
 from world_adapter.frames import KINDS, ActionSpec, ActResult, ActState, Limits, Observation
+from world_adapter.outbox import MAX_WAITING
 
 QUICK = Patience(screen_s=1.0, login_s=3.0, ask_s=0.1, settle_s=0.1, window_s=0.2, glance_s=0.02)
 EARS = Ears(name="Warden", aliases=("Keeper",), people={"Old Tom"})
