@@ -73,6 +73,7 @@ class Attachment:
         self.epoch = ""
         self.world_time = ""
         self.place = ""
+        self.noticed: Callable[[frames.Observation, int], None] = lambda _observation, _event: None  # the body, beside the mind
         self._acts_known = asyncio.Event()
         self._allowance = Allowance(clock)
 
@@ -129,6 +130,7 @@ class Attachment:
             if heard.wait_s == 0:
                 urgent = self._urgent(observation, acts=acts)
                 loud, why = loud or bool(urgent) or not _quiet(observation), urgent or why
+                self.noticed(observation, event)
         if batch:
             self._journal.watermark(self._world.url, epoch, batch[-1].seq)
         self.news.put(news)
@@ -166,6 +168,7 @@ class Attachment:
                 self._guarded(heard, first + n)
             if heard.wait_s == 0 and n not in own:
                 why = self._urgent(heard.observation, acts=acts) or why
+                self.noticed(heard.observation, first + n)
         self.news.put_run(run, first=first, addressed=addressed, besides=own)
         self._tell_crowd(run, addressed)
         if loud or why:
@@ -243,6 +246,8 @@ class Attachment:
         limits: frames.Limits,
     ) -> None:
         """The link is up."""
+        if epoch != self.epoch:
+            self._hands.check.repetition.changed()  # another world, or an earlier state of it
         self.me, self.epoch = npc or self.me, epoch
         self._chronicler.epoch = epoch
         self._memory.attached(world=world, epoch=epoch, me=self.me)
@@ -292,6 +297,7 @@ class Attachment:
                 event = self._journal.append("rollback", {"epoch": frame.epoch, "since": frame.since, **here})
                 self.epoch, self.world_time = frame.epoch or self.epoch, frame.since or self.world_time
                 self._chronicler.set_back(epoch=frame.epoch, since=frame.since)
+                self._hands.check.repetition.changed()
                 self._memory.epoch = self.epoch
                 self.agent.spawn(self._undo(frame.since, event))
                 since = f" What happened after {frame.since} is undone." if frame.since else " Some of what happened is undone."

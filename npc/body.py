@@ -25,7 +25,7 @@ class Body:
     """One body in one world. `clock` gives unix seconds, `grace_s` see `GRACE_S`."""
 
     def __init__(self, *, goals: Goals, clock: Callable[[], float], grace_s: float = GRACE_S) -> None:
-        self._goals, self._clock, self._grace_s = goals, clock, grace_s
+        self._goals, self.clock, self._grace_s = goals, clock, grace_s
         self.position: Position | None = None
         self.words = 0  # lines that were meant for the NPC, so far
         self._known: OrderedDict[str, None] = OrderedDict()
@@ -59,14 +59,15 @@ class Body:
 
     # ------------------------------------------------------------ goals
     @property
-    def _standing(self) -> Standing:
+    def standing(self) -> Standing:
+        """Where it is, and how many lines the NPC was told so far."""
         return Standing(position=self.position, words=self.words)
 
     def refusal(self, action: ActionSpec, arguments: Mapping[str, Any]) -> str:
         """Why the same thing is not tried once more, "" if it may be."""
         if not strives(action):
             return ""
-        return self._goals.refusal(action.name, arguments, now=self._clock(), standing=self._standing)
+        return self._goals.refusal(action.name, arguments, now=self.clock(), standing=self.standing)
 
     def tried(self, action: ActionSpec, arguments: Mapping[str, Any], *, reached: bool, why: str = "") -> None:
         """How an action has gone."""
@@ -75,7 +76,7 @@ class Body:
         if reached:
             self._goals.reached(action.name, arguments)
         else:
-            self._goals.failed(action.name, arguments, now=self._clock(), standing=self._standing, why=why)
+            self._goals.failed(action.name, arguments, now=self.clock(), standing=self.standing, why=why)
 
 
 def strives(action: ActionSpec) -> bool:

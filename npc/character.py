@@ -18,28 +18,40 @@ import structlog
 from diaries.chronicle import Reset
 from diaries.occasions import Occasions
 from npc import memory, notebook
+from npc.approvals.approvals import Approvals, Surroundings
+from npc.approvals.records import Limits, Records
+from npc.approvals.signing import Secret
+from npc.approvals.webhook import Webhook
 from npc.attachment import Attachment
 from npc.body import Body
+from npc.catalogue import DO, FIND, Familiar, search_of, unwrapped
 from npc.checkpoint import beginning
 from npc.chronicler import Chronicler, Ways
 from npc.company import Company
-from npc.context import Context, standing, tail
+from npc.context import Context, budget_words, standing, tail
 from npc.diarist import Diarist
 from npc.discretion import CLOSED, Discretion
 from npc.durable import Durable
 from npc.duties import Sleep
 from npc.gates import Facts, Gates
 from npc.goals import Goals
-from npc.hands import Hands, arguments_text
+from npc.hands import SAYING, Hands, arguments_text
 from npc.hearing import TALK, Ears, Heard
 from npc.home import Home
+from npc.instinct import Instinct
 from npc.manifest import Manifest, born, new_identity
 from npc.memory import Recollection
 from npc.news import Away, News
 from npc.notebook import Notebook
 from npc.pairguard import PairGuard
-from npc.persona import Persona
+from npc.persona import Persona, rules_of
+from npc.policy.asking import READ, READ_CHARS, WHY_CHARS
+from npc.policy.policy import Policy
+from npc.reflexes import Reflexes
+from npc.repetition import Repetition
 from npc.routine import Routine
+from npc.sealed import SealedModel, SealedWorld
+from npc.secrets import Redactor
 from npc.senses import notice
 from npc.state import State
 from npc.told import from_journal
@@ -52,6 +64,7 @@ from runtime.core.calibration import START
 from runtime.core.events import Memory, Observation
 from runtime.core.messages import Kind
 from runtime.core.session import Settings
+from runtime.core.spending import absence_of
 from runtime.host import Materials, Result
 from runtime.model import prices
 from runtime.model.client import ModelClient
@@ -64,9 +77,11 @@ from world_adapter.world import World
 log = structlog.get_logger("npc")
 
 Watcher = Callable[[str, Mapping[str, Any]], None]
-SHOWN = frozenset({"rung", "turn", "wake", "yield", "woken from yield", "request", "model failure", "waiting", "set aside"})
+SHOWN = frozenset({"rung", "turn", "wake", "yield", "woken from yield", "request", "model failure", "waiting", "set aside", "stage"})
 #: Words with which a mind marks a doubt or a promise; such lines go into its notebook by code.
 _NOTEWORTHY = re.compile(r"\b(note to self|unverified|not verified|i promise|i promised|must not forget)\b", re.IGNORECASE)
+#: What was read, as opposed to said or kept by oneself.
+_READ = frozenset({Kind.OBSERVATION, Kind.RECALLED, Kind.TOOL_RESULT, Kind.OUTCOME})
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 NOTE_CHARS = 500
 #: How many of the newest observations a verifier is shown, those of the world's own among them.
@@ -98,8 +113,18 @@ class Character:
         cacheable: int = 1_024,
         later: Later | None = None,
         sleep: Sleep = asyncio.sleep,
+        webhook_secret: Secret | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
-        self.persona, self.home, self.journal, self.world, self.count, self.clock = persona, home, journal, world, count, clock
+        self.persona, self.home, self.journal, self.count, self.clock = persona, home, journal, count, clock
+        self.redactor = redactor or Redactor()
+        journal.redact = home.redact = self.redactor.text
+        self.policy = Policy(
+            journal, path=home.policy_path, clock=clock, speaks=lambda name: name == persona.speech.say_action or name in SAYING,
+            worlds=lambda: self.world.names, facts=self._facts, tell=self._tell, page=self.page, redactor=self.redactor,
+        )  # fmt: skip
+        self.world = world = SealedWorld(world, self.redactor, injected=self.policy.injected)
+        model = SealedModel(model, self.redactor)
         self._watcher = watch
         self._manifest: Manifest
         self._answered: set[str] = set()  # questions whose answer the mind was told
@@ -124,17 +149,21 @@ class Character:
         self.hands = Hands(
             journal=journal, world=world, durable=durable, tell=self._tell, say=persona.speech.say_action,
             body=Body(goals=goals, clock=clock), refuse=self.gates.refuse, own=self.notebook.tools, discretion=self.discretion,
-            room=int(settings.budget.usable / START * TOOLS_SHARE), count=count,
+            room=int(settings.budget.usable / START * TOOLS_SHARE), count=count, search=search_of(persona, settings.budget.window),
+            repetition=Repetition(tries=persona.acting.same_call_tries, window_s=persona.acting.same_call_window_s),
+            policy=self.policy, context=self._beside,
             company=Company(
                 names=persona.names, ears=self.ears, clock=clock, kinds_known=getattr(world, "kinds_known", True),
                 guard=PairGuard(rounds=persona.speech.pair_rounds, rest_s=persona.speech.pair_rest_s),
             ),
         )  # fmt: skip
+        self.familiar = Familiar()
         self.wakes = Wakes(on=persona.wake.on, when=persona.wake.predicates, names=persona.names)
         self.agent = Agent(
             settings=settings, count=count, model=model, journal=journal, host=self, clock=clock, cacheable=cacheable, later=later
         )
         self.hands.voice.mind, self.hands.voice.told = self.agent, self._spoke
+        self.hands.asks = self.approvals = self._approvals(webhook_secret, sleep)
         self.chronicler = Chronicler(
             home=home, journal=journal, ears=self.ears, page=self.page, clock=clock, turn=lambda: self.agent.session.turn,
             occasions=Occasions(milestones=persona.diary.milestones_per_day), own_words=persona.diary.written_by == "agent",
@@ -146,16 +175,43 @@ class Character:
         self.news = News(
             journal=journal, ears=self.ears, me=lambda: self.attachment.me, count=count, window=settings.budget.window
         )
+        self.hands.notice = lambda words: self.news.notice(words, now=clock())
         self.attachment = Attachment(
             world=world, journal=journal, durable=durable, ears=self.ears, memory=self.memory, hands=self.hands, gates=self.gates,
             agent=self.agent, chronicler=self.chronicler,
             news=self.news, tell=self._tell, clock=clock, me=persona.world.npc or persona.character.name,
             wakes=self.wakes,
         )  # fmt: skip
+        self.instinct = Instinct(
+            Reflexes(rules_of(persona), names=persona.names), on=persona.reflexes.on, hands=self.hands, journal=journal,
+            say=persona.speech.say_action, me=lambda: self.attachment.me, addressed=lambda o: self.ears.addressed(o, self.attachment.me),
+            write=home.append_log, spawn=self.agent.spawn, tell=self._tell, clock=clock,
+            away=lambda: str(absence_of(self.agent.session, clock())[0]),
+        )  # fmt: skip
+        self.attachment.noticed = self.instinct.noticed
         self.routine = Routine(
             home=home, journal=journal, agent=self.agent, attachment=self.attachment, chronicler=self.chronicler, page=self.page,
-            answers=self._pass_on_answers, sleep=sleep,
+            answers=self._pass_on_answers, approvals=self.approvals, sleep=sleep,
         )  # fmt: skip
+
+    def _approvals(self, secret: Secret | None, sleep: Sleep) -> Approvals:
+        """Whoever puts acts before the operator, and does what he approved."""
+        rules = self.persona.approvals
+        around = Surroundings(
+            notice=self._operator_says, page=self.page, show=lambda what, data: self._tell(what, **data),
+            spawn=self.agent.spawn, turn=lambda: self.agent.session.turn, write_log=self.home.append_log,
+            there=lambda world: world == self.world.url and self.agent.session.linked and bool(self.hands.toolbox.actions),
+        )  # fmt: skip
+        return Approvals(
+            records=Records(self.home.path), limits=Limits(lapse_s=rules.lapse_s, most_open=rules.most_open, per_hour=rules.per_hour),
+            npc=self.persona.character.name, journal=self.journal, around=around, clock=self.clock,
+            perform=lambda request, operation: self.hands.run_approved(request, call_id=operation),
+            webhook=Webhook(rules.webhook, secret, clock=self.clock, sleep=sleep) if rules.webhook and secret else None,
+        )  # fmt: skip
+
+    def _operator_says(self, words: str, urgent: bool) -> None:
+        self.news.notice(words, now=self.clock())
+        self.agent.stir(urgent=urgent, why="operator" if urgent else "")
 
     # ------------------------------------------------------------ life
     async def live(self) -> fx.End:
@@ -164,6 +220,7 @@ class Character:
         await asyncio.to_thread(memory.warm)
         await self._take_up()
         resume = await self.attachment.resume()
+        self.agent.spawn(self._mend())
         body, routine = asyncio.create_task(self._be(resume)), asyncio.create_task(self.routine.run())
         well = False
         try:
@@ -182,6 +239,10 @@ class Character:
     def stop(self, why: str = "stopped by the operator") -> None:
         """End the life in order: the session is stored and can be taken up again."""
         self.agent.post(fx.End(code=0, message=why))
+
+    async def _mend(self) -> None:
+        for words in await self.hands.mend():
+            self._operator_says(words, False)
 
     async def _be(self, resume: frames.Resume | None) -> None:
         try:
@@ -207,7 +268,12 @@ class Character:
         self._answered = {str(number) for number in saved.get("answered", ())}
         self.hands.identity, self.hands.begun = identity, self.journal.last_id
         self.hands.company.guard.load(saved.get("pairs"))
+        self.hands.check.repetition.load(saved.get("calls"))
+        self.familiar.load(saved.get("familiar"))
+        await self.policy.take_up()
         await self.hands.remember_words()
+        await self.instinct.take_up(str(self.agent.session.absent))
+        await self.approvals.take_up(identity)
         await self.memory.take_up()
         if name := await self.journal.load_checkpoint(f"world at {self.world.url}"):  # until the world says it again
             self.memory.attached(world=name, epoch=self.chronicler.epoch, me=self.attachment.me)
@@ -228,7 +294,7 @@ class Character:
         if identity is None:
             identity = new_identity(self.clock())
             self.journal.checkpoint("identity", identity)
-        if isinstance(found, str) or self._unvouched:
+        if isinstance(found, str) or found.identity != identity:  # also where a damaged journal has given way to a fresh one
             self._manifest = Manifest(npc=self.persona.character.name, identity=identity, begun_at=self.clock())
         else:
             self._manifest = found.begun(self.clock())
@@ -251,6 +317,7 @@ class Character:
         await self.attachment.first_actions()
         constitution = self.home.constitution()
         state = self.home.state()
+        self.hands.heed()
         fixed = self.context.fixed(self.hands.tools, self.hands.version, constitution)
         session = self.agent.session
         gates = ", ".join(f"{name}={gate.value}" for name, gate in sorted(state.gates.items()))
@@ -261,6 +328,7 @@ class Character:
             steps=self.settings.steps_per_turn,
             dollars=session.dollars,
             cap=self.settings.dollars_per_day,
+            more=budget_words(session, self.clock()),
             window=min(1.0, session.calibration.estimate(session.tokens + fixed.tokens) / self.settings.budget.window),
         )
         self._pass_on_answers(state)
@@ -269,8 +337,11 @@ class Character:
         heard: list[Heard] = []
         if asked.drain:
             # Together: what stirs after this is not in it, and nothing counts as drained that was not.
+            if done := self.instinct.account():
+                self.news.notice(done, now=self.clock())
             through = self.agent.stirs
             news, heard = await self.news.drain(asked.op, turn=asked.turn, away=self._away(asked))
+            self.policy.moved(asked.turn, self.news.causes)
             if not news and asked.reason == "idle":
                 news = [notice("Nothing new has happened. Time passes.", count=self.count)]
         recalled = await self._recall(heard, turn=asked.turn)
@@ -291,9 +362,14 @@ class Character:
         Not while a request was rejected: what was said last may stand there too, and be the reason.
         """
         session = self.agent.session
-        if (session.messages and not session.bare) or session.remedy or session.failed_turns:
+        if session.messages and not session.bare:
             return notebook.shown(state)
-        return await asyncio.to_thread(beginning, self.home, count=self.count, window=self.settings.budget.window)
+        box = self.hands.toolbox
+        known = self.familiar.told(box.way, box.catalogue.actions) if box.catalogue else ""
+        if session.remedy or session.failed_turns:
+            return "\n\n".join(part for part in (notebook.shown(state), known) if part)
+        begun = await asyncio.to_thread(beginning, self.home, count=self.count, window=self.settings.budget.window)
+        return "\n\n".join(part for part in (begun, known) if part)
 
     def _who(self) -> str:
         """The character and its rules, as the system part has them."""
@@ -352,13 +428,53 @@ class Character:
 
     async def run_tool(self, call: fx.Call, *, op: int, turn: int, step: int) -> Result:  # noqa: ARG002 (the seam gives all)
         """Run one tool: the runtime's own here, the world's by the hands."""
+        check = self.hands.check
         if call.invalid is not None:
-            return Result(text="[not run: the arguments were cut off or are no JSON object; call it again, shorter]", error=True)
+            return check.cut_off(call, turn=turn)
+        schema = self.hands.own_schema(call.name)
+        if schema is None or call.name == DO["name"]:  # the arguments of that come in many shapes; what it stands for is checked
+            return await self._run(call, op=op, turn=turn)
+        checked = check.fitted(call, schema, turn=turn)
+        if isinstance(checked, Result):
+            return checked
+        call = checked.call
+        if call.name != STOP["name"] and (refused := check.repeated(call.name, call, turn=turn)):
+            return refused
+        with check.under_way(call.name, call):
+            result = await self._run(call, op=op, turn=turn)
+        check.gave(call.name, call.arguments, result, changes=False)
+        return checked.told(result)
+
+    async def _run(self, call: fx.Call, *, op: int, turn: int) -> Result:
         if call.name == RECALL["name"]:
             return await self.memory.answer(call.arguments)
         if call.name == STOP["name"]:
             return await self.hands.stop(arguments_text(call.arguments, "action"), turn=turn)
-        return await self.notebook.run(call) or await self.hands.run(call, op=op, turn=turn)
+        return await self.notebook.run(call) or await self._act(call, op=op, turn=turn)
+
+    async def _act(self, call: fx.Call, *, op: int, turn: int) -> Result:
+        """An action of the world. What had to be looked for is run by the same hands, with the same checks."""
+        catalogue = self.hands.toolbox.catalogue
+        if call.name == FIND["name"] and catalogue:
+            return catalogue.answer(call.arguments)
+        if call.name == DO["name"]:
+            call = unwrapped(call)
+            if call.invalid is not None or call.name == DO["name"]:
+                text = '[not run: npc_do takes {"action": a name that npc_find_tool gave, "arguments": {...}}]'
+                return Result(text=text, error=True, denied=True)
+        result = await self.hands.run(call, op=op, turn=turn)
+        if catalogue and call.name in catalogue.actions and not result.error:
+            self.familiar.used(call.name)
+        return result
+
+    def _beside(self, call: fx.Call) -> tuple[str, tuple[str, ...]]:
+        """The mind's words beside a call, and what it read before: the newest texts of the world and of tools, the oldest first."""
+        messages = self.agent.session.messages
+        having = (n for n in range(len(messages) - 1, -1, -1) if any(b.data.get("id") == call.id for b in messages[n].blocks))
+        at = next(having, len(messages))
+        said = [b.text for m in messages[at : at + 1] for b in m.blocks if b.kind is Kind.SAID]
+        read = [b.text for m in messages[max(0, at - 2 * READ) : at] for b in m.blocks if b.kind in _READ]
+        return " ".join("\n".join(said).split())[:WHY_CHARS], tuple(text[:READ_CHARS] for text in read[-READ:])
 
     async def speak(self, text: str, *, turn: int) -> None:
         """The model's plain words: doubts and promises go to the notebook; spoken aloud where the persona allows it."""
@@ -400,7 +516,9 @@ class Character:
         return {
             "cursor": self.news.cursor,
             "pairs": self.hands.company.guard.dump(),
+            "calls": self.hands.check.repetition.dump(),
             "answered": sorted(self._answered),
+            **({"familiar": found} if (found := self.familiar.dump()) else {}),
         }
 
     def page(self, text: str) -> None:
@@ -411,18 +529,26 @@ class Character:
 
     def watch(self, effect: fx.Effect) -> None:
         """Pass on what people want to see of the loop, and keep doubts that were uttered beside or by a tool."""
+        if isinstance(effect, fx.Absent):
+            self.instinct.absent(effect)
+        if isinstance(effect, fx.RunTools | fx.Speak):
+            self.instinct.answered()
         if isinstance(effect, fx.RunTools):
             said = [b.text for b in self.agent.session.messages[-1].blocks if b.kind is Kind.SAID]
             aloud = [c for c in effect.calls if c.name == self.persona.speech.say_action]
             said += [v for c in aloud for v in c.arguments.values() if isinstance(v, str)]
             if _NOTEWORTHY.search(words := "\n".join(said)):
                 self.agent.spawn(self._keep_doubts(words))
+        if isinstance(effect, fx.Log) and effect.kind == "model failure" and effect.data.get("fault") == "invalid":
+            said_why = str(effect.data.get("message"))
+            if any(word in said_why for word in ("defer_loading", "tool_search", "tool_reference")) and self.hands.search_ourselves():
+                self.page(f"the model's endpoint does not take its own tool search ({said_why[:200]}): ours is used from now on")
         if isinstance(effect, fx.Log) and effect.kind in SHOWN:
             self._tell(effect.kind, **{k: v for k, v in effect.data.items() if k != "kind"})
 
     def _tell(self, what: str, /, **data: Any) -> None:
         if self._watcher:
             try:
-                self._watcher(what, data)
+                self._watcher(what, self.redactor.value(data))
             except Exception as error:  # noqa: BLE001 (a closed pipe, a full disk: whoever watches must not harm the one who lives)
                 log.warning("whoever watches could not be told", what=what, error=repr(error))

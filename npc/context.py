@@ -13,6 +13,8 @@ from npc.constitution import Constitution
 from npc.persona import Persona
 from runtime.core.layout import Fixed, make_fixed
 from runtime.core.messages import Count
+from runtime.core.session import Session
+from runtime.core.spending import Stage
 
 DOCTRINE = """\
 You are a character who lives in a game world, for a long time, without pause. You are told what happens as observations and act with tools.
@@ -24,6 +26,12 @@ parentheses: a thought that nobody hears.
 - Older parts of your life leave this conversation. npc_recall finds what was heard and reads an event by its number; npc_note writes down \
 what you must not forget. What you have not seen or looked up is unverified: say so.
 - A note such as [context reset: ...] or [... characters cut here ...] comes from the runtime: go on from what is there."""
+
+
+#: Beside the provider's tool search. Each tool that it finds stays in the conversation with its whole definition, so fewer are better.
+LOOK = """
+- You can do much more in this world than your tools show. Before you say that something cannot be done, search for a tool by what it \
+does; a limit of 3 is enough."""
 
 
 class Context:
@@ -40,9 +48,10 @@ class Context:
             return self._made[1]
         character = self._persona.character
         who = f"# Who you are\n{character.name}. {character.description}\n\n# Constitution\n{constitution.text}"
+        doctrine = DOCTRINE + LOOK if any(tool.get("defer_loading") for tool in tools) else DOCTRINE
         made = make_fixed(
             tools=tools,
-            system=[("world rules", DOCTRINE), ("persona and constitution", who)],
+            system=[("world rules", doctrine), ("persona and constitution", who)],
             count=self._count,
             must=[("doctrine", DOCTRINE), ("persona", f"{character.name}. {character.description}"), ("constitution", constitution.text)],
         )
@@ -56,8 +65,25 @@ def standing(constitution: Constitution, *, gates: str) -> tuple[tuple[str, str]
     return tuple((name, line) for name, line in lines if line)
 
 
-def tail(constitution: Constitution, *, gates: str, step: int, steps: int, dollars: float, cap: float, window: float) -> str:
-    """The few trusted words at the end: the constitution in short, gate fields, the budget meter."""
+def tail(
+    constitution: Constitution, *, gates: str, step: int, steps: int, dollars: float, cap: float, window: float, more: str = ""
+) -> str:
+    """The few trusted words at the end: the constitution in short, gate fields, the budget meter (`more` of it: see `budget_words`)."""
     lines = [line for _, line in standing(constitution, gates=gates)]
-    lines.append(f"[budget] step {step + 1} of {steps}; ${dollars:.2f} of ${cap:.2f} today; window {window:.0%} full")
+    lines.append(f"[budget] step {step + 1} of {steps}; ${dollars:.2f} of ${cap:.2f} today{more}; window {window:.0%} full")
     return "\n".join(lines)
+
+
+def budget_words(session: Session, now: float) -> str:
+    """What else the mind is to know of its budget: limits of its turn and hour that the operator set, and that little is left."""
+    limits = session.settings.limits
+    words = []
+    if limits.dollars_per_turn is not None:
+        words.append(f"${session.turn_dollars:.3f} of ${limits.dollars_per_turn:g} this turn")
+    if limits.dollars_per_hour is not None:
+        words.append(f"${session.account.hour(now).dollars:.2f} of ${limits.dollars_per_hour:.2f} this hour")
+    if session.stage is Stage.SAVING:
+        words.append("little left: be brief")
+    elif session.stage is Stage.REFLEXES:
+        words.append("nearly spent: one short answer")
+    return "".join(f"; {text}" for text in words)

@@ -9,17 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from npc.body import Body
+from npc.body import Body, strives
+from npc.callcheck import CallCheck
+from npc.catalogue import Search
 from npc.company import Company
 from npc.discretion import Discretion
+from npc.policy.asking import Asks, Request
+from npc.policy.escrow import Escrows
+from npc.policy.grid import Say, Verdict
+from npc.policy.policy import Policy
+from npc.repetition import Repetition
 from npc.schemas import properties_of
 from npc.speech import LONGEST_WAIT_S, Pace, field_of
 from npc.told import from_journal
-from npc.tools import Toolbox, missing
+from npc.tools import OWN, Toolbox, missing
 from npc.voice import UNKNOWN, Voice, addressee
 from runtime.core.effects import Call
 from runtime.host import Result
@@ -43,7 +51,8 @@ OPEN_INTENTS = 500
 RECENT_EVENTS = 200
 
 #: Words in parentheses are thoughts, by the doctrine.
-_SAYING = frozenset({"whisper", "shout", "yell", "tell"})  # actions that speak, besides the one that the persona names
+#: Actions that speak, besides the one that the persona names.
+SAYING = frozenset({"whisper", "shout", "yell", "tell"})
 _THOUGHT = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 
 Tell = Callable[..., None]
@@ -78,7 +87,9 @@ class Hands:
     `durable` returns when the journal is on disk, and is waited for `store_s` seconds; `tell` is for whoever watches; `body` is what is
     known of the body, `company` of who talks with it; `refuse` says why an action is not to be done now, "" if it is; an order to stop is
     answered within `stop_s` seconds; `own` are the runtime's tools beside the world's, which take at most `room` tokens as `count` counts
-    them; `discretion` looks at all words before they leave.
+    them, and are looked for as `search` says; `discretion` looks at all words before they leave. `policy` gives
+    the verdict on every act, and `asks` puts before a person what it wants asked (None: then it is not done); `context` gives the mind's
+    words beside a call, and what it read before.
     """
 
     def __init__(
@@ -96,11 +107,22 @@ class Hands:
         discretion: Discretion | None = None,
         room: int | None = None,
         count: Callable[[str], int] = len,
+        search: Search | None = None,
+        repetition: Repetition | None = None,
+        policy: Policy | None = None,
+        asks: Asks | None = None,
+        context: Callable[[Call], tuple[str, tuple[str, ...]]] = lambda _: ("", ()),
         store_s: float = STORE_S,
         stop_s: float = STOP_S,
     ) -> None:
         self.body, self._refuse, self._own, self._discretion = body, refuse, tuple(own), discretion
-        self._room, self._count = room, count
+        self._room, self._count, self._search = room, count, search
+        self.policy = policy or Policy(journal, clock=time.time, speaks=lambda name: name == say or name in SAYING)
+        self.asks, self._context = asks, context
+        self._declared: tuple[ActionSpec, ...] = ()  # all that the world has, what the mind is not shown too
+        self._world_known = asyncio.Event()
+        self._judging = asyncio.Lock()
+        self.escrows = Escrows(journal, perform=self._step, find=self._find, page=lambda text: tell("alarm", text=text))
         self._offered: tuple[ActionSpec, ...] | None = None
         self._missed: set[str] = set()  # actions that found no room, as far as that was told
         self.toolbox = Toolbox(own=self._own)
@@ -118,14 +140,21 @@ class Hands:
         self._asked = False
         self._spoke_in = -1  # the newest turn with words aloud
         self.company, self._pace = company, Pace(None)
+        self.check = CallCheck(
+            log=journal.append, tell=tell, clock=body.clock, standing=lambda: body.standing, repetition=repetition or Repetition()
+        )  # fmt: skip
+        self.notice: Callable[[str], None] = lambda _words: None  # tells the mind what no result will tell it
         self.voice = Voice(company=company, perform=self._act, log=journal.append)
 
     def offer(self, actions: tuple[ActionSpec, ...]) -> None:
         """The world's list of actions is replaced; the same list again, as after each attach, changes nothing."""
+        self._declared = actions
+        self._world_known.set()
+        actions = self.policy.offered(actions)
         if actions == self._offered:
             return
         self._offered = actions
-        self.toolbox = Toolbox(actions, own=self._own, room=self._room, count=self._count, first=self._say)
+        self.toolbox = Toolbox(actions, own=self._own, room=self._room, count=self._count, first=self._say, search=self._search)
         left = self.toolbox.left_out
         if new := set(left) - self._missed:
             # A world that changes its list all the time is no reason to say so all the time.
@@ -137,14 +166,40 @@ class Hands:
             self.tools = tools
             self.version += 1
 
+    def search_ourselves(self) -> bool:
+        """The endpoint does not know its own search: from now on ours is used. Whether that changed anything."""
+        if self._search is None or self._search.way != "api":
+            return False
+        self._search, known, self._offered = replace(self._search, way="own"), self._offered is not None, None
+        if known:
+            self.offer(self._declared)
+        return True
+
+    def heed(self) -> None:
+        """The operator's rules are as their file says now: what the mind is shown goes by them."""
+        if self.policy.refresh() and self._offered is not None:
+            self.offer(self._declared)
+
     def limit(self, limits: Limits) -> None:
         """What the world bears from one NPC is as it says now."""
         self.voice.say_chars, self._pace = limits.say_chars, Pace(limits.acts_per_s)
 
     @property
-    def names(self) -> str:
-        """All tools there are, for an error message."""
-        return ", ".join(str(tool["name"]) for tool in self.tools)[:800]
+    def names(self) -> list[str]:
+        """All tools that are shown."""
+        return [str(tool["name"]) for tool in self.tools if "input_schema" in tool]
+
+    def own_schema(self, name: str) -> Mapping[str, Any] | None:
+        """What one of the runtime's own tools declares, None where it is none that is shown."""
+        if not name.startswith(OWN):
+            return None
+        return next((tool["input_schema"] for tool in self.tools if tool["name"] == name), None)
+
+    @property
+    def moving(self) -> list[str]:
+        """Names of the long actions under way that move the body."""
+        going = (self._sent.get(number) for number in self._going)
+        return list(dict.fromkeys(sent.name for sent in going if sent and sent.action and sent.action.moves_body))
 
     @property
     def doing(self) -> str:
@@ -155,20 +210,111 @@ class Hands:
         """Run a call of one of the world's actions."""
         action = self.toolbox.actions.get(call.name)
         if action is None:
-            return Result(text=f"[not run: there is no tool {call.name[:64]!r}; there are: {self.names}]", error=True)
-        if lacking := missing(action.schema, call.arguments):
-            return Result(text=f"[not run: {call.name} needs {', '.join(lacking)}]"[:500], error=True)
+            return self.check.unknown(call, self.names, among=self.toolbox.actions, turn=turn)
+        speaks = self._speaks(action)
+        checked = self.check.fitted(call, action.schema, turn=turn, speaks=speaks)
+        if isinstance(checked, Result):
+            return checked
+        if not speaks and (refused := self.check.repeated(action.name, checked.call, turn=turn)):
+            return refused
+        with self.check.under_way(action.name, checked.call):
+            result = await self._permitted(action, checked.call, op=op, turn=turn)
+        if checked.note and result.ongoing:
+            self.notice(f"About your call of {call.name}: {checked.note}")
+        return checked.told(result)
+
+    def _speaks(self, action: ActionSpec) -> bool:
+        return action.name == self._say or action.name in SAYING
+
+    async def _permitted(self, action: ActionSpec, call: Call, *, op: int, turn: int) -> Result:
+        """Run a call that can be made, if it may be."""
+        verdict, why = await self._judged(action, call, turn=turn)
+        if why:
+            return Result(text=f"[not done: {why}]", error=True, denied=True)
+        if verdict.say is Say.ASK:
+            return await self._ask(action, call, verdict, op=op, turn=turn)
+        return await self._do(action, call, verdict, op=op, turn=turn)
+
+    async def run_approved(self, request: Request, *, turn: int = 0, call_id: str = "") -> Result:
+        """Do what a person allowed, as it was frozen. Everything is checked again but the approval itself, and may still refuse.
+
+        `call_id` stands in the intent, so that a later life can tell whether it was begun.
+        """
+        action = self._find(request.action)
+        call = Call(id=call_id, name=request.action, arguments=request.arguments)
+        if request.world != self._world.url or action is None:
+            return Result(text=f"[not done: this world has no {request.action[:64]} now]", error=True)
+        if lacking := missing(action.schema, {**call.arguments, **self.policy.injected(action.name)}):
+            return Result(text=f"[not done: {action.name} needs {', '.join(lacking)} now]"[:500], error=True)
+        verdict, why = await self._judged(action, call, turn=turn, approved=True)
+        if why:
+            return Result(text=f"[not done: {why}]", error=True)
+        return await self._do(action, call, verdict, op=request.op, turn=turn)
+
+    async def _judged(self, action: ActionSpec, call: Call, *, turn: int, approved: bool = False) -> tuple[Verdict, str]:
+        """The verdict on an act, and why it is not to be done, "" if nothing speaks against it."""
+        async with self._judging:  # one after the other: what was called first is done first
+            verdict = await self.policy.judge(action, call.arguments, turn=turn, approved=approved)
+            return verdict, await self._refusal(action, call, verdict, turn=turn)
+
+    async def _refusal(self, action: ActionSpec, call: Call, verdict: Verdict, *, turn: int) -> str:
+        """Why an act is not to be done, "" if nothing speaks against it; the order is that of the checks."""
+        if verdict.say is Say.DENY:
+            return verdict.why
         if self._refuse and (why := await self._refuse(action.name)):
-            return Result(text=f"[not done: {why}]", error=True)
+            return why
         if why := await self._indiscreet(action, call.arguments):
-            return Result(text=f"[not done: {why}]", error=True)
+            return why
         if why := self.body.refusal(action, call.arguments):
             self._journal.append("goal refused", {"name": action.name, "args": call.arguments, "why": why}, turn=turn)
             self._tell("goal refused", action=action.name, why=why)
-            return Result(text=f"[not run: {why}]", error=True)
-        if action.name == self._say or action.name in _SAYING:
+        return why
+
+    async def _do(self, action: ActionSpec, call: Call, verdict: Verdict, *, op: int, turn: int) -> Result:
+        """What is allowed is done, by way of its escrow where it has to be."""
+        tool = self.policy.standing(action).tool
+        if verdict.say is Say.ESCROW and tool.escrow:
+
+            async def check(held: Mapping[str, Any]) -> str:
+                again = await self.policy.check_held(action, call.arguments, held, turn=turn)
+                return again or (await self._refuse(action.name) if self._refuse else "")
+
+            if why := self.policy.begin(action):
+                return self._refused(action, why, turn=turn)
+            if verdict.wide:
+                self.policy.wide(action.name, call.arguments, turn=turn)
+            return await self.escrows.run(action, tool.escrow, call, check, op=op, turn=turn)
+        if verdict.say is not Say.ALLOW:
+            return self._refused(action, verdict.why, turn=turn)
+        if verdict.wide:
+            self.policy.wide(action.name, call.arguments, turn=turn)
+        if self._speaks(action):
             return await self.voice.speak(action, call, op=op, turn=turn)
         return await self._act(action, call, op=op, turn=turn)
+
+    async def _ask(self, action: ActionSpec, call: Call, verdict: Verdict, *, op: int, turn: int) -> Result:
+        """Put an act before a person. It is not done now, whatever they are told."""
+        if self.asks is None:
+            return self._refused(action, f"{verdict.why}, and nobody can be asked here", turn=turn)
+        standing = self.policy.standing(action)
+        try:
+            why, read = self._context(call)
+            request = Request(
+                action=action.name, arguments=call.arguments, why=why, read=read, reversible=standing.reversible, reach=standing.reach,
+                rule=verdict.why, turn=turn, op=op, call=call.id, world=self._world.url,
+            )  # fmt: skip
+            said = await self.asks.ask(request)
+        except Exception as error:  # noqa: BLE001 - whatever fails where a person should be asked, nobody has said yes
+            return self._refused(action, f"{verdict.why}, and nobody could be asked ({type(error).__name__})", turn=turn)
+        return Result(text=f"[not done yet: {said}]", error=True, denied=True)
+
+    def _refused(self, action: ActionSpec, why: str, *, turn: int) -> Result:
+        self.policy.refused(action.name, why, turn=turn)
+        return Result(text=f"[not done: {why}]", error=True, denied=True)
+
+    def _find(self, name: str) -> ActionSpec | None:
+        """An action of the world by its own name, whether the mind is shown it or not."""
+        return next((action for action in self._declared if action.name == name), None)
 
     async def stop(self, wanted: str, *, turn: int) -> Result:
         """Stop the long actions under way, all or those of one name, and say how they ended, if the world tells it soon."""
@@ -212,21 +358,40 @@ class Hands:
             return None
         names = dict.fromkeys(properties_of(action.schema) or ("text",), "")
         arguments = {field_of(action.schema, names) or "text": text.strip()}
-        if why := await self._indiscreet(action, arguments):
+        call = Call(id=f"plain-{turn}", name=action.name, arguments=arguments)
+        verdict, why = await self._judged(action, call, turn=turn)
+        if why:
             return Result(text=f"[not said: {why}]", error=True)
-        return await self.voice.speak(action, Call(id=f"plain-{turn}", name=action.name, arguments=arguments), op=0, turn=turn, wait=True)
+        if verdict.say is not Say.ALLOW:
+            return await self._ask(action, call, verdict, op=0, turn=turn)
+        if verdict.wide:
+            self.policy.wide(action.name, arguments, turn=turn)
+        return await self.voice.speak(action, call, op=0, turn=turn, wait=True)
 
     async def _indiscreet(self, action: ActionSpec, arguments: Mapping[str, Any]) -> str:
         """Why an action would tell somebody what is none of his business, "" if it would not. Looking at something tells nobody."""
-        if self._discretion is None or (action.effect == "read" and action.name not in _SAYING and action.name != self._say):
+        if self._discretion is None or (action.effect == "read" and action.name not in SAYING and action.name != self._say):
             return ""
         return await self._discretion.refusal(action.name, arguments, to=addressee(arguments))
 
-    async def _act(self, action: ActionSpec, call: Call, *, turn: int, op: int = 0, part: bool = False) -> Result:
+    async def _step(self, action: ActionSpec, call: Call, *, op: int, turn: int) -> tuple[ActResult | None, str]:
+        """One step of an escrow, with what the world said of it."""
+        answers: list[ActResult] = []
+        result = await self._act(action, call, op=op, turn=turn, part=True, answers=answers)
+        return (answers[0], "") if answers else (None, result.text.strip("[]"))
+
+    async def _act(
+        self, action: ActionSpec, call: Call, *, turn: int, op: int = 0, part: bool = False, answers: list[ActResult] | None = None
+    ) -> Result:
+        """Send an action. `answers`: it is a step of an escrow, and takes what the world says of it."""
         if wait := self._pace.wait_s(asyncio.get_running_loop().time()):
             if wait > LONGEST_WAIT_S:
-                return Result(text="[not done: the world takes no more acts in this time; do less at once]", error=True)
+                return Result(text="[not done: the world takes no more acts in this time; do less at once]", error=True, denied=True)
             await asyncio.sleep(wait)
+        if answers is not None:
+            self.policy.count(action.name)
+        elif why := self.policy.begin(action):
+            return self._refused(action, why, turn=turn)
         number = f"{self.identity}-{op}-{self._journal.last_id + 1}"
         self._journal.append("intent", {"action": number, "call": call.id, "name": action.name, "args": call.arguments}, turn=turn)
         sent = Sent(call=call.id, op=op, name=action.name, action=action, args=call.arguments, turn=turn, part=part)
@@ -241,6 +406,8 @@ class Hands:
             return Result(text="[not done: the disk takes nothing just now, so it could not be written down first; not sent]", error=True)
         self._tell("act", action=action.name, args=dict(call.arguments))
         answer = await self._world.act(id=number, name=action.name, args=call.arguments, timeout_s=ACT_TIMEOUT_S)
+        if answers is not None:
+            answers.append(answer)
         if action.name == self._say and answer.state in ("accepted", "done"):
             self._spoke_in = turn
         if answer.state == "accepted":
@@ -304,6 +471,9 @@ class Hands:
         tried = answer.state == "done" or (answer.state == "failed" and answer.error_code not in UNTRIED)
         if sent.action and tried and not (counted and result.error):
             self.body.tried(sent.action, sent.args, reached=not result.error, why=contradicted or answer.text or answer.error_message or "")
+        # Goals that are out of reach are counted by the body, which knows more about them.
+        if sent.action and tried and not self._speaks(sent.action) and not (result.error and strives(sent.action)):
+            self.check.gave(sent.name, sent.args, result, changes=sent.action.effect == "write")
         if (stop := self._stopping.get(answer.id)) and not stop.done():
             stop.set_result(answer)
         return result
@@ -319,7 +489,7 @@ class Hands:
                 self.company.heard(from_journal(event.data))
                 continue
             name, arguments = event.data.get("name"), event.data.get("args")
-            if (name == self._say or name in _SAYING) and isinstance(arguments, Mapping):
+            if (name == self._say or name in SAYING) and isinstance(arguments, Mapping):
                 self.voice.remember(str(name), arguments, at=event.at)
 
     async def ask_outcomes(self) -> None:
@@ -344,6 +514,10 @@ class Hands:
             self._going[number] = None  # for all that is known; it can be stopped until its end is told
         for number in open_:
             await self._world.query(number)
+
+    async def mend(self) -> list[str]:
+        """Give back what an earlier life left in escrow, as soon as the world has said what can be done; what the mind is to be told."""
+        return await self.escrows.take_up(before=self.begun, there=self._world_known)
 
 
 def result_of(answer: ActResult) -> Result:

@@ -4,6 +4,7 @@
     state.json        what it is at, and its gates       log.md         checkpoints in words
     diary/            its diary                          sessions/      whole sessions, kept at hard resets
     session.db        the event log and its checkpoints  manifest.json  what a life is taken up from
+    policy.toml       what it may do, edited by people
     .lock             who lives here now
 
 Invariants. At most one process has a home open; looking into one leaves no trace. What people wrote is never lost to us. A full disk never
@@ -84,6 +85,7 @@ class Home:
         self._clock = clock
         self._constitution = ConstitutionFile(self.constitution_path)
         self._state = StateFile(self.state_path, clock=clock)
+        self.redact: Callable[[str], str] = lambda text: text  # takes secrets out of what is written here
         self._waiting: deque[Entry] = deque(maxlen=MEMORY_ENTRIES)
         self._lock: int | None = None
 
@@ -111,6 +113,11 @@ class Home:
     def database_path(self) -> Path:
         """The event log."""
         return self.path / "session.db"
+
+    @property
+    def policy_path(self) -> Path:
+        """The operator's rules of what it may do; there need be none."""
+        return self.path / "policy.toml"
 
     @property
     def manifest_path(self) -> Path:
@@ -179,31 +186,35 @@ class Home:
         notes_for_future_self: Iterable[str] | None = None,
     ) -> State:
         """Change the fields that are given. See `StateFile.write`; gates are out of its reach."""
+        clean = self.redact
         return self._state.write(
-            phase=phase, next_action=next_action, open_questions=open_questions, notes_for_future_self=notes_for_future_self
+            phase=None if phase is None else clean(phase),
+            next_action=None if next_action is None else clean(next_action),
+            open_questions=None if open_questions is None else [clean(question) for question in open_questions],
+            notes_for_future_self=None if notes_for_future_self is None else [clean(note) for note in notes_for_future_self],
         )
 
     def note(self, text: str) -> State:
         """Add a note for the future self."""
-        return self._state.note(text)
+        return self._state.note(self.redact(text))
 
     def ask(self, question: str) -> State:
         """Add an open question."""
-        return self._state.ask(question)
+        return self._state.ask(self.redact(question))
 
     def ask_operator(self, question: str, action: str = "") -> Asked:
         """Store a question for the operator, and hold the action that it is about. See `StateFile.ask_operator`."""
-        return self._state.ask_operator(question, action)
+        return self._state.ask_operator(self.redact(question), self.redact(action))
 
     def write_gate(self, name: str, value: Scalar, why: str) -> State:
         """Set a gate field: for code that verified something, and for operators. See `StateFile.write_gate`."""
-        return self._state.write_gate(name, value, why)
+        return self._state.write_gate(name, self.redact(value) if isinstance(value, str) else value, self.redact(why))
 
     def append_log(self, text: str) -> str:
         """Add an entry to log.md under the real time (UTC). Returns "" or, where the disk did not take it, a sentence that says so."""
         moment = datetime.fromtimestamp(self._clock(), UTC)
         # Only our own headings may look like one: a reader of the log goes by them.
-        body = re.sub(r"^(?=#)", r"\\", clean_text(text, MAX_LOG_TEXT), flags=re.MULTILINE)
+        body = re.sub(r"^(?=#)", r"\\", clean_text(self.redact(text), MAX_LOG_TEXT), flags=re.MULTILINE)
         try:
             self._turn_log(f"log-{moment:%Y-%m}")
             extend_file(self.log_path, f"## {moment:%Y-%m-%d %H:%M:%S} UTC\n\n{body}\n\n".encode())
@@ -244,6 +255,7 @@ class Home:
         `name` may end in a suffix such as `.json`; without one the file is a `.txt`.
         Never raises and never writes over an older dump. A lone surrogate is kept as its JSON escape.
         """
+        text = self.redact(text)
         plain = Path(slug(name))
         name, ending = plain.stem, plain.suffix or ".txt"
         cut = text
@@ -274,6 +286,7 @@ class Home:
 
         What the diary did not take waits, and is written into it with the next entry that it takes.
         """
+        entry = replace(entry, text=self.redact(entry.text))
         try:
             self._write_waiting()
             written = self.diary.append(entry)

@@ -59,6 +59,7 @@ class Offer:
     newest: int
     news: list[Observation] = field(default_factory=list)
     heard: list[Heard] = field(default_factory=list)
+    causes: set[str] = field(default_factory=set)
     unread: deque[tuple[frames.Observation, bool]] = field(default_factory=deque)  # still to be made readable; False: only its lines
 
 
@@ -101,6 +102,11 @@ class News:
             after, again = stored[-1].id, again + max(len(self.inbox) - before, 0)
         return again
 
+    @property
+    def causes(self) -> frozenset[str]:
+        """Who or what is behind the news that were last drained: operator, player, npc, world."""
+        return frozenset(self._offer.causes) if self._offer else frozenset()
+
     def settle(self, op: int) -> None:
         """The session is at the operation `op`: it has what it was offered as soon as that is another one."""
         if self._offer and op != self._offer.op:
@@ -127,6 +133,7 @@ class News:
             offer.news.append(notice(drained.note, count=self._count))
         if summary.text:
             offer.news.append(summed_up(summary.text, count=self._count))
+        offer.causes |= {o.speaker.kind if o.speaker else "world" for o in drained.observations}
         kept = {id(o) for o in summary.kept}
         offer.unread += [(o, id(o) in kept) for o in drained.observations]
         await self._read(offer)

@@ -7,6 +7,7 @@ not make one ends in `Misconfigured`, which names the file, the line where there
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ import tomli_w
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from npc.errors import Misconfigured
+from npc.reflexes import Rules
 from npc.toml import complaint, parse
 from npc.wake import Predicate
 
@@ -148,10 +150,16 @@ class Wake(_Section):
 
 
 class Acting(_Section):
-    """How often the same long or moving action may fail in vain, from one place and within `same_goal_window_s` seconds."""
+    """How often the same is tried.
+
+    The same long or moving action may fail in vain `same_goal_tries` times, from one place and within `same_goal_window_s` seconds. Of
+    `same_call_tries` calls in a row with the same arguments and the same result, within `same_call_window_s` seconds, the last is not made.
+    """
 
     same_goal_tries: Annotated[int, Field(ge=1, le=100)] = 3
     same_goal_window_s: Annotated[float, Field(ge=1, le=86_400)] = 600.0
+    same_call_tries: Annotated[int, Field(ge=2, le=1_000)] = 3
+    same_call_window_s: Annotated[float, Field(ge=1, le=86_400)] = 60.0
 
 
 class Model(_Section):
@@ -169,12 +177,104 @@ class Model(_Section):
         return self
 
 
+Dollars = Annotated[float, Field(gt=0, le=100_000)]
+Times = Annotated[int, Field(ge=1, le=10_000_000)]
+
+
 class Budget(_Section):
-    """Caps: dollars a day (0: none may be spent), model calls and seconds in one turn."""
+    """Caps, those of None being no caps: what a step (one model call), a turn, an hour and a day may have; see docs/budgets.md.
+
+    `dollars_per_day` 0: none may be spent. Beyond `soft_share` of an hour or a day it saves, with `saving_model` if one is named; the last
+    `reserve_share` is kept for who addresses it, one answer every `slow_s` seconds.
+    """
 
     dollars_per_day: Annotated[float, Field(ge=0, le=100_000)] = 1.0
     steps_per_turn: Annotated[int, Field(ge=1, le=200)] = 8
     seconds_per_turn: Annotated[float, Field(ge=1, le=3_600)] = 120.0
+    seconds_per_step: Annotated[float, Field(ge=1, le=1_800)] | None = None
+    dollars_per_step: Dollars | None = None
+    dollars_per_turn: Dollars | None = None
+    steps_per_hour: Times | None = None
+    calls_per_hour: Times | None = None
+    dollars_per_hour: Dollars | None = None
+    steps_per_day: Times | None = None
+    soft_share: Annotated[float, Field(gt=0, lt=1)] = 0.8
+    reserve_share: Annotated[float, Field(ge=0, le=0.5)] = 0.05
+    slow_s: Annotated[float, Field(ge=1, le=3_600)] = 60.0
+    saving_model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,127}$")] | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        rows = (
+            ("dollars_per_step", "dollars_per_turn", "dollars_per_hour", "dollars_per_day"),
+            ("steps_per_turn", "steps_per_hour", "steps_per_day"),
+            ("steps_per_hour", "calls_per_hour"),
+            ("seconds_per_step", "seconds_per_turn"),
+        )
+        for names in rows:
+            caps = [(name, cap) for name in names if (cap := getattr(self, name)) is not None]
+            for (small, less), (large, more) in pairwise(caps):
+                # What nobody wrote is no mistake: a day of less than the usual eight steps is a day of that many.
+                if less > more and small in self.model_fields_set:
+                    raise ValueError(f"{small} ({less:g}) must not be more than {large} ({more:g})")
+        if self.soft_share >= 1 - self.reserve_share:
+            raise ValueError(
+                f"soft_share ({self.soft_share:g}) must leave room below the reserve: less than {1 - self.reserve_share:g}, "
+                f"for reserve_share is {self.reserve_share:g}"
+            )
+        return self
+
+
+def _spoken(text: str) -> str:
+    """Words with at most the name of who is spoken to left open, or none."""
+    if "{" in text.replace("{name}", "") or "}" in text.replace("{name}", ""):
+        raise ValueError("must hold no braces but {name}, for who it is said to")
+    return _words(_one_line(text)) if text else ""
+
+
+Spoken = Annotated[str, Field(max_length=300), AfterValidator(_spoken)]
+
+
+class Reflexes(_Section):
+    """What the body does while the mind is not asked: the money is nearly spent, or the model was away for `after_s` seconds.
+
+    `greet` and `tired` are said ("" says nothing), {name} being who it is said to, to the same one again after so many seconds, and at
+    most `per_minute` such lines in all. `flee` names the world's action with which it flees, with the arguments `flee_with`, when it is
+    hurt and weak, or when one of `flee_when` holds. `stay`: it stops where it is.
+    """
+
+    on: bool = True
+    after_s: Annotated[float, Field(ge=1, le=3_600)] = 30.0
+    greet: Spoken = "Well met, {name}."
+    greet_again_s: Annotated[float, Field(ge=1, le=2_592_000)] = 3_600.0
+    tired: Spoken = "I am tired, {name}. Come back later."
+    tired_again_s: Annotated[float, Field(ge=1, le=2_592_000)] = 1_800.0
+    per_minute: Annotated[int, Field(ge=1, le=60)] = 6
+    flee: Annotated[str, Field(max_length=128)] = ""
+    flee_with: dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=200)] | int | float | bool] = Field(
+        default_factory=dict
+    )
+    flee_when: Annotated[tuple[When, ...], Field(strict=False, max_length=32)] = ()
+    stay: bool = True
+
+    @model_validator(mode="after")
+    def _flees_somehow(self) -> Self:
+        if not self.flee and (self.flee_with or self.flee_when):
+            raise ValueError('says when or how to flee and not with which action of the world: add for example flee = "walk"')
+        return self
+
+
+class Tools(_Section):
+    """How a long list of actions is dealt with: shown whole, or looked for.
+
+    Above `search_above` actions, or where more than a few take over 15 % of the window, only the action for speaking and those in `always`
+    are shown; the others are found by words. `search` says by whom: the provider's search (`api`, from 30 % of the window on), ours
+    (`own`), by what the endpoint has (`auto`), or nobody, so that what has no room is left out (`off`).
+    """
+
+    search: Literal["auto", "api", "own", "off"] = "auto"
+    search_above: Annotated[int, Field(ge=0, le=10_000)] = 40
+    always: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=128)], ...], Field(strict=False, max_length=32)] = ()
 
 
 class Memory(_Section):
@@ -235,6 +335,18 @@ class Guard(_Section):
     equals: str | int | bool = True
 
 
+class Approvals(_Section):
+    """How the operator is asked: a request lapses after `lapse_s` seconds, at most `most_open` wait, `per_hour` are made in an hour.
+
+    `webhook` is an address that each of them is posted to, signed with the secret in NPC_WEBHOOK_SECRET; see docs/approvals.md.
+    """
+
+    lapse_s: Annotated[float, Field(ge=1, le=604_800)] = 1_800.0
+    most_open: Annotated[int, Field(ge=1, le=200)] = 20
+    per_hour: Annotated[int, Field(ge=1, le=1_000)] = 30
+    webhook: Annotated[str, Field(max_length=2_000), AfterValidator(_endpoint)] | None = None
+
+
 class WorldHints(_Section):
     """How the world and its people know this character: the id to attach under (None: its name), and what else it is called."""
 
@@ -251,9 +363,12 @@ class Persona(_Section):
     acting: Acting = Acting()
     model: Model = Model()
     budget: Budget = Budget()
+    reflexes: Reflexes = Reflexes()
+    tools: Tools = Tools()
     memory: Memory = Memory()
     compaction: Compaction = Compaction()
     diary: Diary = Diary()
+    approvals: Approvals = Approvals()
     world: WorldHints = WorldHints()
     gates: dict[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$")], GateRule] = Field(default_factory=dict)
     guards: Annotated[tuple[Guard, ...], Field(strict=False, max_length=64)] = ()
@@ -283,6 +398,9 @@ class Persona(_Section):
         url = urlsplit(self.model.base_url or "")
         if url.scheme == "http" and url.hostname not in {"localhost", "127.0.0.1", "::1"}:
             found.append(f"base_url = {self.model.base_url} sends the key and all that is said unencrypted: use https outside this machine")
+        url = urlsplit(self.approvals.webhook or "")
+        if url.scheme == "http" and url.hostname not in {"localhost", "127.0.0.1", "::1"}:
+            found.append(f"webhook = {self.approvals.webhook} shows every request to all on the way: use https outside this machine")
         return tuple(found)
 
     def adjusted(self, *, model: str | None = None, window: int | None = None, base_url: str | None = None) -> Persona:
@@ -347,3 +465,13 @@ def example_persona() -> str:
 def example_path() -> Path:
     """Where that example lies."""
     return Path(__file__).parent / "examples" / "warden.toml"
+
+
+def rules_of(persona: Persona) -> Rules:
+    """The reflexes of a persona, as they are carried out."""
+    said = persona.reflexes
+    return Rules(
+        greet=said.greet, greet_again_s=said.greet_again_s, tired=said.tired, tired_again_s=said.tired_again_s,
+        per_minute=said.per_minute, flee=said.flee, flee_with=said.flee_with,
+        flee_when=tuple(when.predicate for when in said.flee_when), stay=said.stay,
+    )  # fmt: skip

@@ -31,6 +31,7 @@ from runtime.core.messages import Count, Kind
 from runtime.core.provenance import Gap, Unfolding
 from runtime.core.repair import problems
 from runtime.core.session import Session, Settings
+from runtime.core.spending import Limits
 from runtime.core.turns import State
 from runtime.core.values import Answer, Failure, Fault, Outcome, Stop, Usage
 from runtime.model.profiles import profile
@@ -134,7 +135,9 @@ class _Replay:
     def __init__(self, journal: Journal, persona: Persona, count: Count, *, since: int, make: MakeSession) -> None:
         self.report = Report()
         self._journal, self._persona, self._count, self._since, self._make = journal, persona, count, since, make
-        self._settings = settings_of(persona, profile(persona.model.id))
+        # Whether a call was within the budget was decided then, by what had been spent.
+        lived = settings_of(persona, profile(persona.model.id))
+        self._settings = replace(lived, dollars_per_day=1e12, limits=Limits(), cheaper=None)
         self._ears, self._me = Ears(persona.names), persona.world.npc or persona.character.name
         self._texts = Texts(journal, window=self._settings.budget.window)
         self._unfolding = Unfolding()
@@ -425,6 +428,7 @@ class _Replay:
             ev.ToolFinished(
                 now=event.at, op=op, call=call, text=str(data.get("text")), error=bool(data.get("error")), event=event.id,
                 gist=tuple(str(line) for line in data.get("gist") or ()), told=bool(data.get("told")),
+                denied=bool(data.get("denied")),
             )
         )
 

@@ -27,7 +27,7 @@ PAGE = 64
 SPAN = 400
 #: Kinds of events that say what a request lacks and why.
 WHY = ("rung", "left out", "set aside", "thinking dropped", "repair", "cut further", "drained", "summary", "reset")
-_ANSWERS = (Kind.SAID, Kind.TOOL_USE, Kind.OTHER)
+_ANSWERS = (Kind.SAID, Kind.TOOL_USE, Kind.SERVED, Kind.OTHER)
 _NOBODY = Ears(())
 #: What reading a log raises whose events hold something else than they should.
 DAMAGE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)

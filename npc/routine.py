@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from npc.approvals.approvals import Approvals
 from npc.attachment import Attachment
 from npc.checkpoint import Standing, checkpoint
 from npc.chronicler import Chronicler
@@ -21,6 +22,8 @@ from runtime.store.journal import Journal
 LOG_S = 1_800.0
 DIARY_S = 5.0
 ANSWERS_S = 2.0
+#: The same for acts that wait for the operator.
+APPROVALS_S = 1.0
 
 
 class Routine:
@@ -28,7 +31,7 @@ class Routine:
 
     def __init__(
         self, *, home: Home, journal: Journal, agent: Agent, attachment: Attachment, chronicler: Chronicler, page: Callable[[str], None],
-        answers: Callable[[State], bool], sleep: Sleep = asyncio.sleep,
+        answers: Callable[[State], bool], approvals: Approvals, sleep: Sleep = asyncio.sleep,
     ) -> None:  # fmt: skip
         self._home, self._journal, self._agent, self._attachment, self._chronicler = home, journal, agent, attachment, chronicler
         self._page, self._answers = page, answers
@@ -36,6 +39,7 @@ class Routine:
             Duty(name="the checkpoint in the log", every_s=LOG_S, work=lambda: self.checkpoint("half hour")),
             Duty(name="the diary", every_s=DIARY_S, work=chronicler.look),
             Duty(name="looking for the operator's answers", every_s=ANSWERS_S, work=self._look_for_answers),
+            Duty(name="looking after acts that wait for the operator", every_s=APPROVALS_S, work=approvals.look),
             sleep=sleep,
             alarm=page,
         )

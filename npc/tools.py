@@ -2,7 +2,8 @@
 
 Invariants: the same actions give the same tools in the same order, byte for byte; a name that the API would refuse is mapped, and mapped
 back; a world's action can never take the name of one of ours; what a world declares beyond the room for it is told shorter, and left out
-and named where that is not enough, so that no list of actions takes the mind's own place.
+and named where that is not enough, so that no list of actions takes the mind's own place. Above a number of actions they are looked for
+(`npc.catalogue`), and what is shown then does not depend on what there is to be found.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from npc.catalogue import API_SEARCH, DO, FIND, Catalogue, Search
 from npc.schemas import brief_schema, schema_of
 from world_adapter.frames import ActionSpec
 
@@ -25,6 +27,11 @@ BRIEF_CHARS = 120
 OVERHEAD = 12
 #: Beyond so many characters for each token of room nobody need count them.
 CHARS_EACH = 16
+#: What a request may hold of tools that are only sent to be found: the provider takes no more of them, and it goes over the wire each time.
+MOST_DEFERRED = 10_000
+DEFERRED_CHARS = 4_000_000
+#: Tokens that the definition of one of them may always have.
+LEAST_DEFINITION = 300
 
 RECALL: Mapping[str, Any] = {
     "name": "npc_recall",
@@ -48,26 +55,60 @@ class Toolbox:
     """The tools of one list of actions, beside the runtime's `own`.
 
     The world's take at most `room` tokens as `count` counts them (None: any number). `first` is the action that goes before all others.
+    With `search` most of a long list is not shown but found; the room is that of what is shown.
 
     Attributes:
         actions: by tool name, those that found room.
         left_out: the world's names of those that did not.
         shortened: whether the others are told by the names and types of their arguments only.
+        catalogue: those that have to be looked for, None where all are shown.
+        way: who looks for them, "" where all are shown.
     """
 
     def __init__(
         self, actions: Iterable[ActionSpec] = (), *, own: Sequence[Mapping[str, Any]] = (), room: int | None = None,
-        count: Callable[[str], int] = len, first: str = "",
+        count: Callable[[str], int] = len, first: str = "", search: Search | None = None,
     ) -> None:  # fmt: skip
         self.actions: dict[str, ActionSpec] = {}
         self.left_out: tuple[str, ...] = ()
         self.shortened = False
+        self.catalogue: Catalogue | None = None
+        self.way = ""
         self._own = (RECALL, *own)
         for action in sorted(actions, key=lambda a: a.name):
             self.actions[self._name(action.name)] = action
         self._tools = {name: _tool(name, action) for name, action in self.actions.items()}
+        self._deferred: dict[str, dict[str, Any]] = {}
+        hidden = self._hidden(search, count, first) if search else {}
         if room is not None:
             self._fit(room, count, first)
+        self.actions |= hidden  # what is found is run like what is shown
+
+    def _hidden(self, search: Search, count: Callable[[str], int], first: str) -> dict[str, ActionSpec]:
+        """Take away the actions that are not shown but found, and return them."""
+        if not search.due(len(self.actions), lambda room: _size(self._tools.values(), room, count)):
+            return {}
+        shown = {first, *search.always}
+        hidden = {name: action for name, action in self.actions.items() if action.name not in shown}
+        self.catalogue, self.way = Catalogue(hidden, count), search.way
+        tools = {name: self._tools.pop(name) for name in hidden}
+        self.actions = {name: action for name, action in self.actions.items() if name not in hidden}
+        if search.way == "own":
+            return hidden
+        # What is found stands in the conversation as long as this, without a question to us.
+        most = max(LEAST_DEFINITION, search.room // 2)
+        large = [name for name, tool in tools.items() if _size([tool], most, count) > most]
+        tools |= {name: _brief(name, hidden[name]) for name in large}
+        flood = {name for name in large if _size([tools[name]], most, count) > most}
+        lengths = {name: len(json.dumps(tool)) for name, tool in tools.items()}
+        room = DEFERRED_CHARS
+        for name in sorted(tools, key=lambda n: (lengths[n], n)):
+            room -= lengths[name]
+            if name in flood or room < 0 or len(self._deferred) >= MOST_DEFERRED:
+                self.left_out = (*self.left_out, hidden.pop(name).name)
+            else:
+                self._deferred[name] = {**tools[name], "defer_loading": True}
+        return hidden
 
     def _fit(self, room: int, count: Callable[[str], int], first: str) -> None:
         if _size(self._tools.values(), room, count) <= room:
@@ -98,9 +139,11 @@ class Toolbox:
     def tools(self) -> list[dict[str, Any]]:
         """The tools as the API takes them."""
         out: list[dict[str, Any]] = [dict(tool) for tool in self._own]
-        if any(action.kind == "ongoing" for action in self.actions.values()):
+        # Where actions are looked for, one of them may be long at any time; the list of tools does not change with them.
+        if self.way or any(action.kind == "ongoing" for action in self.actions.values()):
             out.append(dict(STOP))
-        return [*out, *(dict(tool) for tool in self._tools.values())]
+        out += [dict(tool) for tool in {"own": (FIND, DO), "api": (API_SEARCH,)}.get(self.way, ())]
+        return [*out, *(dict(tool) for tool in self._tools.values()), *(self._deferred[name] for name in sorted(self._deferred))]
 
 
 def _tool(name: str, action: ActionSpec) -> dict[str, Any]:

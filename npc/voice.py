@@ -199,11 +199,11 @@ class Voice:
         to = _to(call, field)
         if (ago := self._company.repeated(words, to=to)) is not None:
             self._log("not said", {"why": "said before", "ago_s": round(ago, 3), "text": words[:GIST_CHARS]})
-            return Result(text=f"[not said again: you said the same words {ago:.0f} s ago, and nobody has spoken since]")
+            return Result(text=f"[not said again: you said the same words {ago:.0f} s ago, and nobody has spoken since]", denied=True)
         if seconds := self._company.silent(addressee(call.arguments)):
             self._log("not said", {"why": "pair rests", "rest_s": round(seconds, 3), "text": words[:GIST_CHARS]})
             text = f"[not said: your talk with them rests for another {seconds:.0f} s; do something else, or end your turn]"
-            return Result(text=text, error=True)
+            return Result(text=text, error=True, denied=True)
         return None
 
     async def _next(self, speech: _Speech) -> None:

@@ -19,14 +19,16 @@ from runtime.aside import Aside, ask
 from runtime.cachewatch import CacheWatch
 from runtime.core import effects as fx
 from runtime.core import events as ev
+from runtime.core import spending
 from runtime.core.findings import SCHEMA
 from runtime.core.messages import Count
 from runtime.core.pending import body_acts
 from runtime.core.provenance import Provenance
 from runtime.core.session import Session, Settings
+from runtime.core.spending import HOUR_S, HOURS, Stage
+from runtime.core.spent import Spent
 from runtime.core.turns import State
 from runtime.core.values import Answer, Failure, Fault
-from runtime.core.waking import DAY_S
 from runtime.host import Host, Result
 from runtime.model.client import ModelClient
 from runtime.store.errors import StoreError
@@ -153,9 +155,9 @@ class Agent:
         """
         saved = await self._restored(afresh)
         # What was paid after the stored session's last word was paid all the same.
-        known = self.session.dollars if self.session.day == int(self.clock() // DAY_S) else 0.0
-        if (missing := await self.journal.spent(self._today()) - known) > 0:
-            self._receive(ev.Paid(now=self.clock(), dollars=missing))
+        hour = int(self.clock() // HOUR_S)
+        if known := self.journal.hours(since=hour - HOURS, until=hour):
+            self._receive(ev.Known(now=self.clock(), hours=tuple((n, Spent(*spent)) for n, spent in known.items())))
         return saved
 
     async def _restored(self, afresh: str) -> Mapping[str, Any]:
@@ -238,7 +240,7 @@ class Agent:
     def _log_changed(self, given: ev.Prepared) -> None:
         """Texts that are the same in many requests are logged when they change."""
         budget = self.settings.budget
-        for kind, text in self._provenance.changed(given, self.settings.shape, window=budget.window, reserve=budget.reserve):
+        for kind, text in self._provenance.changed(given, self.session.shape, window=budget.window, reserve=budget.reserve):
             self._provenance.stored(kind, self.journal.append(kind, text, turn=self.session.turn))
 
     def _do(self, effect: fx.Effect) -> fx.End | None:
@@ -349,20 +351,22 @@ class Agent:
         event = self.journal.append(kind, data, turn=call.turn)
         if isinstance(outcome, Answer):
             self._provenance.answered(event, outcome.content)
-        self.post(ev.ModelReturned(now=self.clock(), op=call.op, outcome=outcome, event=event))
-        if outcome.dollars:
-            self._spend(outcome)
+        now = self.clock()
+        self.post(ev.ModelReturned(now=now, op=call.op, outcome=outcome, event=event))
+        self._spend(outcome, now, steps=1)
         if isinstance(outcome, Answer) and (warning := self._cache.saw(self.clock(), outcome.usage)):
             self.journal.append("alarm", {"text": warning}, turn=call.turn)
             self.host.page(warning)
 
-    def _today(self) -> str:
-        return time.strftime("%Y-%m-%d", time.gmtime(self.clock()))
-
-    def _spend(self, outcome: Answer | Failure) -> None:
+    def _spend(self, outcome: Answer | Failure, now: float, *, steps: int = 0) -> None:
+        """Told to the store as it was told to the session: with the same time, so that both count it in the same hour."""
+        if not spending.counts(outcome):
+            return
         usage = outcome.usage
         self.journal.spend(
-            day=self._today(),
+            day=time.strftime("%Y-%m-%d", time.gmtime(now)),
+            hour=int(now // HOUR_S),
+            steps=steps,
             input_tokens=usage.input_tokens if usage else 0,
             cache_read_tokens=usage.cache_read_tokens if usage else 0,
             cache_write_tokens=usage.cache_write_tokens if usage else 0,
@@ -386,13 +390,14 @@ class Agent:
 
     def _tool_done(self, op: int, call: str, result: Result, *, told: bool = False) -> None:
         data = {"call": call, "text": result.text, "error": result.error}
-        data |= {name: value for name, value in (("gist", list(result.gist)), ("told", told)) if value}
+        data |= {name: value for name, value in (("gist", list(result.gist)), ("told", told), ("denied", result.denied)) if value}
         event = self.journal.append("tool_result", data, turn=self.session.turn)
         self._provenance.resulted(event, call, result.text, error=result.error)
         self.post(
             ev.ToolFinished(
-                now=self.clock(), op=op, call=call, text=result.text, error=result.error, event=event, gist=result.gist, told=told
-            )
+                now=self.clock(), op=op, call=call, text=result.text, error=result.error, event=event, gist=result.gist, told=told,
+                denied=result.denied,
+            )  # fmt: skip
         )
 
     async def _persist(self, asked: fx.PersistSession) -> None:
@@ -429,37 +434,40 @@ class Agent:
         """A small call of its own, in the background; whatever goes wrong with it changes nothing."""
         talk = "\n".join(f"[{line.event}] {line.text}" for line in asked.lines)
         known = f"<so_far>\n{asked.findings.numbered()}\n</so_far>\n" if not asked.findings.empty else ""
-        structured = self.settings.shape.structured and not self._unstructured
+        shape = self.session.shape
+        structured = shape.structured and not self._unstructured
         said = await ask(
-            self.model, self.settings.shape, system=SUMMARY_RULES, text=f"{known}<talk>\n{talk}\n</talk>",
+            self.model, shape, system=SUMMARY_RULES, text=f"{known}<talk>\n{talk}\n</talk>",
             max_tokens=asked.max_tokens, schema=SCHEMA if structured else None,
         )  # fmt: skip
-        if said.outcome and said.dollars:
-            self._spend(said.outcome)
+        now = self.clock()
+        if said.outcome:
+            self._spend(said.outcome, now)
         if said.text is None or said.outcome is None:
             # An endpoint that does not know the schema is asked without it the next time.
             self._unstructured |= structured and said.invalid
-            self.post(ev.SummaryFailed(now=self.clock(), op=asked.op, why=said.why, dollars=said.dollars))
+            self.post(ev.SummaryFailed(now=now, op=asked.op, why=said.why, dollars=said.dollars))
             return
         self.journal.append("summary_answer", {"text": said.text, **_figures(said.outcome)}, turn=self.session.turn)
-        self.post(ev.SummaryReady(now=self.clock(), op=asked.op, text=said.text, dollars=said.dollars))
+        self.post(ev.SummaryReady(now=now, op=asked.op, text=said.text, dollars=said.dollars))
 
     async def ask_aside(self, *, system: str, text: str, max_tokens: int) -> Aside:
         """A small call of the host's own, beside the loop. What it costs counts for the day.
 
-        It is not made at all once the day's money is spent, or while the model is away.
+        It is not made at all once the money is nearly spent, or while the model is away.
         """
-        if await self.journal.spent(self._today()) >= self.settings.dollars_per_day:
-            return Aside(text=None, why="the day's money is spent")
+        if spending.stage_of(self.session, self.clock())[0] is Stage.REFLEXES:
+            return Aside(text=None, why="the money is spent")
         if self.session.outages:
             return Aside(text=None, why="the model is away")
-        said = await ask(self.model, self.settings.shape, system=system, text=text, max_tokens=max_tokens)
+        said = await ask(self.model, self.session.shape, system=system, text=text, max_tokens=max_tokens)
         if said.outcome:
             data = {"text": said.text, **({"why": said.why} if said.why else {}), **_figures(said.outcome)}
             self.journal.append("aside", data, turn=self.session.turn)
-            if said.dollars:
-                self._spend(said.outcome)
-                self.post(ev.Paid(now=self.clock(), dollars=said.dollars))
+            now = self.clock()
+            self._spend(said.outcome, now)
+            if spending.counts(said.outcome):
+                self.post(ev.Paid(now=now, dollars=said.dollars))
         return said
 
 

@@ -30,12 +30,16 @@ class Materials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a tool gave. `ongoing`: it was accepted and runs; the end comes later by `Agent.finished`."""
+    """What a tool gave. `ongoing`: it was accepted and runs; the end comes later by `Agent.finished`.
+
+    `denied`: it was not run at all, for reasons of our own. A turn in which nothing else comes back ends.
+    """
 
     text: str = ""
     error: bool = False
     ongoing: bool = False
     gist: tuple[str, ...] = ()
+    denied: bool = False
 
 
 class Host(Protocol):

@@ -14,12 +14,18 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from sim.catalogue.command import tools
+from sim.injection.command import injection
 from sim.kills.command import kills
+from sim.ratios.command import ratios
 from sim.walking.command import walking
 
 app = typer.Typer(no_args_is_help=True, help="Measurements, each with its bound.")
 app.command()(kills)
 app.command()(walking)
+app.command()(tools)
+app.command()(injection)
+app.command()(ratios)
 
 
 @app.command()

@@ -10,7 +10,9 @@ import contextlib
 import json
 import logging
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,9 +26,16 @@ from sim.brains import FloodBrain, VillagerBrain
 from sim.conformance.command import conformance
 from sim.desk.command import desk
 from sim.faults import PRESETS, plan
+from sim.floods import Line
 from sim.messages_api import Brain, MessagesAPI, Record
 from sim.report import Report
-from sim.run import Life, Options, run
+from sim.report.collect import collect
+from sim.report.command import as_typed, check_outputs, compare, keep_outputs
+from sim.run import Life, Options, run, script
+from sim.scenarios import Played, ScenarioError, load
+from sim.scenarios import recording as recordings
+from sim.scenarios.stage import Paced, PacedRecording, PacedScenario, ScriptStage
+from sim.soak.command import soak
 from sim.stage import VillageStage
 from sim.world import Told, Village
 from world_adapter.server import Request
@@ -35,8 +44,12 @@ app = typer.Typer(no_args_is_help=True, help="The proving ground: a game world, 
 app.add_typer(bench.app, name="bench")
 app.command()(conformance)
 app.command()(desk)
+app.command()(soak)
+app.command()(compare)
 
 
+#: Tokens by which the monsters of a scenario are sized where nobody knows the NPC's window.
+WORLD_WINDOW = 32_000
 #: Columns of a report that goes to a file or a pipeline's log.
 REPORT_WIDTH = 120
 
@@ -55,9 +68,14 @@ def flood(
     npcs: Annotated[int, typer.Option(min=1, max=32, help="How many NPCs, each in a process of its own.")] = 1,
     model: Annotated[str, typer.Option(help="Which model the stand-in plays: its prices, its tokenizer, its rules.")] = "claude-haiku-5-5",
     model_faults: Annotated[str, typer.Option(help=f"Bad weather, such as overload:0.02,oddities. Names: {', '.join(PRESETS)}.")] = "",
-    persona: Annotated[Path | None, typer.Option(help="TOML tables to add to the persona, such as [compaction].")] = None,
+    persona: Annotated[Path | None, typer.Option(help='TOML tables to add to the persona, such as that of "compaction".')] = None,
     keep: Annotated[Path | None, typer.Option(help="A folder for homes and logs; otherwise they are removed.")] = None,
     patience: Annotated[float, typer.Option(min=1, help="Seconds after which a turn has failed.")] = 60.0,
+    scenario: Annotated[str, typer.Option(help="Told instead of the flood: names or .toml files, parted by commas.")] = "",
+    recording: Annotated[Path | None, typer.Option(help="Told instead of the flood: what a real server once told an agent.")] = None,
+    speed: Annotated[float, typer.Option(help="Of a recording: a turn holds ten seconds of it at 1, a thousand at 100.")] = 1.0,
+    report: Annotated[Path | None, typer.Option(help="Write a page with plots to this HTML file.")] = None,
+    figures: Annotated[Path | None, typer.Option(help="Write all figures to this JSON file; npc sim compare reads it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
 ) -> None:
     """Run the product through a flood and say what held.
@@ -71,10 +89,17 @@ def flood(
         plan(model_faults, seed=seed)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--model-faults") from error
+    check_outputs(report, figures)
+    _one_of(scenario, recording)
     options = Options(
         turns=turns, window=window, seed=seed, npcs=npcs, model=model, faults=model_faults, patience_s=patience, keep=keep,
-        persona=persona.read_text(encoding="utf-8") if persona else "",
+        persona=persona.read_text(encoding="utf-8") if persona else "", record=bool(report or figures),
+        scenario=scenario, recording=recording, speed=speed,
     )  # fmt: skip
+    try:
+        script(options, "Oda", seed=seed)
+    except ScenarioError as error:
+        raise typer.BadParameter(str(error), param_hint="--recording" if recording else "--scenario") from error
     console = Console(stderr=as_json)
     if not console.is_terminal:
         console = Console(stderr=as_json, width=REPORT_WIDTH)
@@ -89,12 +114,14 @@ def flood(
     except product.ProductError as error:
         console.print(f"[bold red]The flood could not be run.[/] {error}")
         raise typer.Exit(1) from error
-    report = Report(options, lives)
+    outcome = Report(options, lives)
     if as_json:
-        typer.echo(json.dumps(report.as_json(), ensure_ascii=False))
+        typer.echo(json.dumps(outcome.as_json(), ensure_ascii=False))
     else:
-        console.print(report.rendered())
-    raise typer.Exit(0 if report.held else 1)
+        console.print(outcome.rendered())
+    if options.record:
+        keep_outputs(lambda: collect(outcome, command=as_typed(), now=datetime.now(UTC)), report, figures, console)
+    raise typer.Exit(0 if outcome.held else 1)
 
 
 def _news(life: Life) -> str:
@@ -109,29 +136,62 @@ def world(
     seed: Annotated[int, typer.Option()] = 1,
     pace: Annotated[float, typer.Option(help="Minutes of the village's day in one second.")] = 2.0,
     bustle: Annotated[float, typer.Option(help="How often something happens; 2 is twice as often.")] = 0.5,
+    scenario: Annotated[str, typer.Option(help="Instead of the village: names or .toml files, parted by commas.")] = "",
+    recording: Annotated[Path | None, typer.Option(help="Instead of the village: what a real server once told an agent.")] = None,
+    speed: Annotated[float, typer.Option(min=0.1, max=100, help="Of a scenario or a recording.")] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per event.")] = False,
 ) -> None:
-    """Serve the village to any NPC that attaches.
+    """Serve the village, a scenario or a recording to any NPC that attaches.
 
     Example: npc sim world --port 8765, then: npc attach ws://127.0.0.1:8765 --persona warden.toml
     """
+    _one_of(scenario, recording)
     console = Console()
 
-    def watch(event: Told | Request) -> None:
+    def show(npc: str, event: Told | Line | Request) -> None:
         if as_json:
             kind = "act" if isinstance(event, Request) else event.kind
             text = f"{event.name} {dict(event.args)}" if isinstance(event, Request) else event.text
-            typer.echo(json.dumps({"event": kind, "npc": event.npc, "text": text}, ensure_ascii=False))
+            typer.echo(json.dumps({"event": kind, "npc": npc, "text": text}, ensure_ascii=False))
         elif isinstance(event, Request):
-            console.print(f"> {event.npc}: {event.name} {dict(event.args)}", markup=False, style="bold")
+            console.print(f"> {npc}: {event.name} {dict(event.args)}", markup=False, style="bold")
         else:
             console.print(f"  {event.text[:200]}", markup=False, highlight=False)
 
     async def serve() -> None:
-        async with VillageStage(Village(seed=seed, pace=pace, bustle=bustle), port=port, watch=watch) as stage:
+        if make is not None:
+            async with ScriptStage(scenario or "recording", make, port=port, watch=show) as played:
+                await _until_stopped("" if as_json else f"{scenario or recording} is at {played.url} (Ctrl-C ends it)")
+            return
+        village = Village(seed=seed, pace=pace, bustle=bustle)
+        async with VillageStage(village, port=port, watch=lambda event: show(event.npc, event)) as stage:
             await _until_stopped("" if as_json else f"Tarnwick is at {stage.url} (Ctrl-C ends it)")
 
+    try:
+        make = _paced(scenario, recording, speed=speed, seed=seed)
+    except ScenarioError as error:
+        raise typer.BadParameter(str(error), param_hint="--recording" if recording else "--scenario") from error
     _serve(serve())
+
+
+def _one_of(scenario: str, recording: Path | None) -> None:
+    if scenario and recording is not None:
+        raise typer.BadParameter("a scenario and a recording cannot be told at the same time", param_hint="--recording")
+
+
+def _paced(scenario: str, recording: Path | None, *, speed: float, seed: int) -> Callable[[str], Paced] | None:
+    """What makes the script of an NPC that attaches; None for the village.
+
+    Raises:
+        ScenarioError: it cannot be read.
+    """
+    if recording is not None:
+        read = recordings.read(recording, speed=speed, seed=seed)
+        return lambda npc: PacedRecording(replace(read, npc=npc))
+    if scenario:
+        scenarios = load(scenario)
+        return lambda npc: PacedScenario(Played(scenarios=scenarios, seed=seed, window=WORLD_WINDOW, npc=npc), speed=speed)
+    return None
 
 
 @app.command("model")

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from sim import words
 
@@ -55,6 +55,7 @@ class Line:
         to_npc: said to the NPC.
         key: merge key; a keyed line is state, and only the newest per key must reach the NPC.
         own: caused by the NPC itself.
+        speaker: what kind of being `player` is, as the wire names it.
     """
 
     kind: str
@@ -65,6 +66,7 @@ class Line:
     prio: int = 5
     own: bool = False
     data: Mapping[str, Any] | None = None
+    speaker: str = "player"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,7 @@ class Turn:
         asked: the fact that the last line asks for.
         poison: where the poison is: in an "observation", in every "result" of an action, in an observation that is declined only "late",
             or nowhere.
+        undone: before this turn the world loads an older save, and so many turns have not happened.
     """
 
     number: int
@@ -94,6 +97,7 @@ class Turn:
     told: Fact | None = None
     asked: Fact | None = None
     poison: str = ""
+    undone: int = 0
 
     @property
     def address(self) -> str:
@@ -112,6 +116,16 @@ class Result:
 
     text: str
     ok: bool = True
+
+
+class Script(Protocol):
+    """What is told to one NPC, turn by turn: a flood, a scenario, a recording. The same bytes whenever and in whatever order."""
+
+    def turn(self, number: int) -> Turn:
+        """Turn `number`, counted from 0; its last line is said to the NPC."""
+
+    def result(self, number: int, name: str, args: Mapping[str, Any]) -> Result:
+        """What action `name` with these arguments brings in turn `number`."""
 
 
 def stamp(turn: int, line: int) -> str:
@@ -153,7 +167,7 @@ class Flood:
             told=told,
             asked=asked,
             poison=poison,
-            lines=tuple(_stamped(line, number, n) for n, line in enumerate(lines)),
+            lines=stamped(lines, number),
         )
 
     def result(self, number: int, name: str, args: Mapping[str, Any]) -> Result:
@@ -170,10 +184,16 @@ class Flood:
         if luck < 0.04:
             return Result(text=f"{name}: there is nothing like that here.", ok=False)
         if luck < 0.05:
-            return Result(text=_nasty(r, self.npc))
+            return Result(text=nasty(r, self.npc))
         size = r.randint(*r.choices(((15, 60), (80, 350), (500, 1400), (2000, 4500)), (45, 31, 17, 7))[0])
         mark = f"{name} {number}/{r.getrandbits(24):06x}"
         return Result(text=f"[{mark}]\n{words.prose(r, size)}\n[that was {mark}]")
+
+    def facts(self, number: int) -> tuple[Fact | None, Fact | None]:
+        """The fact that is told in a turn, and the one that is asked for in it."""
+        r = random.Random(f"{self.seed}/turn/{number}")
+        kind = self._kind(r, number)
+        return self._told(number) if kind is Kind.TOLD else None, self._asked(r, number) if kind is Kind.ASKED else None
 
     def _start(self, number: int) -> tuple[random.Random, Kind, str]:
         """The dice of a turn as its lines go on with them, its kind, and where its poison is."""
@@ -242,11 +262,11 @@ class Flood:
                     blows.append(Line(kind="combat", text="Who fights whom:\n" + words.ledger(r, r.randint(300, 900)), prio=5))
                 return blows
             case Kind.CHAT:
-                return [_speech(r) for _ in range(r.randint(6, 24))]
+                return [speech(r) for _ in range(r.randint(6, 24))]
             case Kind.DENSE:
                 view, things = words.prose(r, r.randint(700, 1800)), words.ledger(r, r.randint(300, 1100))
                 seen = f"The market square.\n{view}\nWhat stands here:\n{things}"
-                return [Line(kind="scene", text=seen, data={"room": "square", "things": r.randint(8, 40)}), *(_speech(r) for _ in range(2))]
+                return [Line(kind="scene", text=seen, data={"room": "square", "things": r.randint(8, 40)}), *(speech(r) for _ in range(2))]
             case Kind.WALK:
                 steps = [Line(kind="moved", text=f"On the way, {words.sentence(r)}", prio=4) for _ in range(r.randint(2, 6))]
                 return [Line(kind="moved", text="You set out.", own=True, prio=4), *steps]
@@ -254,32 +274,47 @@ class Flood:
                 size = min(int(self.window * r.uniform(0.5, 3.0)), MAX_MONSTER_TOKENS)
                 return [Line(kind="scene", text=f"The annals of the village are read aloud:\n{words.annals(r, size)}")]
             case Kind.HOSTILE:
-                return [Line(kind="speech", text=_nasty(r, self.npc), player=r.choice(words.PLAYERS)) for _ in range(r.randint(1, 3))]
+                return [Line(kind="speech", text=nasty(r, self.npc), player=r.choice(words.PLAYERS)) for _ in range(r.randint(1, 3))]
             case Kind.TOLD if told is not None:
-                say = f'{told.player} says to {self.npc}: "Remember this for me: my {told.thing} is called {told.value}."'
-                return [_speech(r), Line(kind="speech", text=say, player=told.player, to_npc=True, prio=7), _speech(r)]
+                return [speech(r), told_line(told, self.npc), speech(r)]
             case Kind.POISON if poison != "result":
                 page = _poison(r, LATE_POISON if poison == "late" else POISON)
                 return [Line(kind="item", text=f"{r.choice(words.PLAYERS)} unfolds a page and shows it around: {page}")]
             case _:
-                return [_speech(r) for _ in range(r.randint(1, 4))]
+                return [speech(r) for _ in range(r.randint(1, 4))]
 
     def _address(self, r: random.Random, kind: Kind, asked: Fact | None) -> Line:
         if asked is not None:
-            text = f'{asked.player} says to {self.npc}: "Do you still remember what my {asked.thing} is called?"'
-            return Line(kind="speech", text=text, player=asked.player, to_npc=True, prio=7)
+            return asked_line(asked, self.npc)
         call = words.call(r)
         said = call.words
         if kind is Kind.HOSTILE and r.random() < 0.5:
             said = r.choice(words.ORDERS).format(npc=self.npc)
-        return Line(kind="speech", text=f'{call.player} says to {self.npc}: "{said}"', player=call.player, to_npc=True, prio=7)
+        return said_to(self.npc, call.player, said)
 
 
-def _stamped(line: Line, turn: int, number: int) -> Line:
-    return replace(line, text=f"{line.text} {stamp(turn, number)}")
+def said_to(npc: str, player: str, said: str, *, speaker: str = "player") -> Line:
+    """Somebody says something to the NPC."""
+    return Line(kind="speech", text=f'{player} says to {npc}: "{said}"', player=player, to_npc=True, prio=7, speaker=speaker)
 
 
-def _speech(r: random.Random) -> Line:
+def told_line(fact: Fact, npc: str) -> Line:
+    """A player tells the NPC a fact."""
+    return said_to(npc, fact.player, f"Remember this for me: my {fact.thing} is called {fact.value}.")
+
+
+def asked_line(fact: Fact, npc: str) -> Line:
+    """The player asks for it."""
+    return said_to(npc, fact.player, f"Do you still remember what my {fact.thing} is called?")
+
+
+def stamped(lines: Iterable[Line], turn: int) -> tuple[Line, ...]:
+    """Lines of a turn, each with its own number at its end."""
+    return tuple(replace(line, text=f"{line.text} {stamp(turn, n)}") for n, line in enumerate(lines))
+
+
+def speech(r: random.Random) -> Line:
+    """Somebody says something, not to the NPC."""
     player = r.choice(words.PLAYERS)
     return Line(kind="speech", text=f'{player} says: "{r.choice(words.CHATTER)}"', player=player)
 
@@ -307,7 +342,8 @@ _RAW = (
 )
 
 
-def _nasty(r: random.Random, npc: str) -> str:
+def nasty(r: random.Random, npc: str) -> str:
+    """A text that some server or player should not have sent."""
     luck = r.random()
     if luck < 0.015:
         return f"so far {' ' * _MILLION} so good"

@@ -3,8 +3,8 @@
     async with MessagesAPI(brain, 10_000, on_request=oracle.judge) as api:
         client = anthropic.AsyncAnthropic(base_url=api.base_url, api_key="any", max_retries=0)
 
-It refuses what the real API refuses, counts tokens, bills a prompt cache, and goes wrong on request. Not in it: server tools that run
-(the tool search is accepted, not carried out), batches, files, threads, betas, and exact image tokens.
+It refuses what the real API refuses, counts tokens, bills a prompt cache, and goes wrong on request. Not in it: server tools other
+than the tool search, batches, files, threads, betas, and exact image tokens.
 """
 
 from sim.api.endpoint import Answered, Caller, Endpoint, Outcome, Record, Refused

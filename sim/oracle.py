@@ -32,6 +32,8 @@ SPARE = 0.05
 KEPT_FINDINGS = 200
 #: Before this turn the model writes down what it keeps.
 EARLY = 6
+#: Lines of one turn that must all be told whole where they fit; of a larger crowd some may be counted in a sentence instead.
+CROWD = 40
 #: Tokens that an observation may take beside its text, and the offer of tools beside the tools.
 FENCE, OFFER = 48, 400
 #: Tokens that trusted words at the very end may take.
@@ -165,7 +167,9 @@ class Oracle:
         self.suppressed = 0
         self._rule, self._window, self._count = rule, window, count
         self._turn: Turn | None = None
+        self._noted: set[tuple[str, str]] = set()
         self._seen_newest = False
+        self._forgotten = False
         self._refused = False
         self._rejected = False
         self._fits = False
@@ -184,6 +188,7 @@ class Oracle:
         self._seen_newest = self._refused = self._rejected = self._fits = self._last_has_fact = False
         self._first_has_fact = None
         self._all_whole = True
+        self._forgotten = False
         self._calls.clear()
 
     def request(self, judged: Judged) -> bool:
@@ -218,7 +223,7 @@ class Oracle:
             self._calls.update(
                 str(b.get("id")) for _, content in reading.messages[reading.opening :] for b in content if b.get("type") == "tool_use"
             )
-        elif self._seen_newest and not self._refused:
+        elif self._seen_newest and not self._refused and not self._forgotten:
             self.find("P7", "the line addressed to the NPC was there and is gone in a later request of the same turn")
         return judged.status == 200 and judged.stop_reason == "end_turn" and (newest or self._refused)
 
@@ -243,17 +248,57 @@ class Oracle:
             tally.recalled += bool(self._first_has_fact)
             tally.answered += self._last_has_fact
 
-    def finish(self, books: Books | None, *, sent: int, notebook: Sequence[str] = ()) -> None:
-        """The run is over: `sent` observations were told, `books` is what the product wrote down (None: it could not be read).
+    def forgets(self) -> None:
+        """The world dies now, or becomes what it was: what it has told in this turn may not reach the NPC any more."""
+        self._forgotten = True
 
-        `notebook` are the texts that stand in its notebook now.
+    def shaken(self) -> None:
+        """The model's end has lied about sizes just now: a reset in the middle of this turn may cost the line for a while."""
+        self._refused = True
+
+    def over(self) -> None:
+        """The NPC has ended a turn by itself, for its time or its steps were up. If the newest line was in it, that is of the past now."""
+        self._forgotten |= self._seen_newest
+
+    def rests(self) -> None:
+        """Between two turns: nothing new was told, and what an older turn held may leave."""
+        self._turn = None
+
+    def acted(self, begun: Mapping[str, int], done: Mapping[str, int], asked: Mapping[str, int], *, guarded: str) -> None:
+        """What the world carried out: `begun` by action id, `done` by name, against what the model asked for by name.
+
+        `guarded` is an action whose gate never opened. A line may be said in several parts, so `say` may be done more often.
         """
+        for action, times in begun.items():
+            if times > 1:
+                self._once("C35", action, f"the action {action!r} was carried out {times} times")
+        for name, times in done.items():
+            if name != "say" and times > asked.get(name, 0):
+                text = f"{name!r} was carried out {times} times, and the model asked for it {asked.get(name, 0)} times"
+                self._once("C35", name, text)
+        if done.get(guarded):
+            self._once("T4", guarded, f"{guarded!r} was carried out {done[guarded]} times, and its gate was never open")
+
+    def _once(self, rule: str, what: str, sentence: str) -> None:
+        if (rule, what) not in self._noted:
+            self._noted.add((rule, what))
+            self.find(rule, sentence)
+
+    def keepsakes(self, notebook: Sequence[str]) -> None:
+        """What the model wrote down once must stand in the notebook at the end."""
         self.tally.keepsakes = len(self._written)
         for text in sorted(self._written):
             if text in notebook:
                 self.tally.kept += 1
             else:
                 self.find("T6", f"what the NPC wrote down once is not in its notebook any more: {text!r}")
+
+    def finish(self, books: Books | None, *, sent: int, notebook: Sequence[str] = ()) -> None:
+        """The run is over: `sent` observations were told, `books` is what the product wrote down (None: it could not be read).
+
+        `notebook` are the texts that stand in its notebook now.
+        """
+        self.keepsakes(notebook)
         self._turn = None
         tally = self.tally
         if tally.fitting_turns >= FEW and tally.whole_turns < WHOLE_SHARE * tally.fitting_turns:
@@ -291,7 +336,10 @@ class Oracle:
         if judged.rejected:
             self._rejected = True
             self._known_rejections.add(digest)
-        if not judged.rejected or judged.made_up:
+        if not judged.rejected:
+            return
+        if judged.made_up:
+            self._refused = True  # what it holds may be set aside for it all the same
             return
         if judged.stop_reason == "refusal":
             tally.refusals += 1
@@ -325,6 +373,8 @@ class Oracle:
 
     def _observation(self, turn: Turn, reading: Reading, judged: Judged) -> None:
         tally = self.tally
+        if self._forgotten:
+            return
         tally.judged += 1
         self._fits = self._fits or self._room(turn, judged)
         missing = absent(turn, reading)
@@ -346,6 +396,8 @@ class Oracle:
 
     def _room(self, turn: Turn, judged: Judged) -> bool:
         """Whether the turn's observation fits the window beside the fixed part and the output reserve."""
+        if len(turn.lines) > CROWD:
+            return False
         size = sum(len(x.text) for x in turn.lines)
         room = self._window * (1 - SPARE) - int(judged.body.get("max_tokens") or 0) - TAIL - FENCE * len(turn.lines)
         if size > 20 * room:

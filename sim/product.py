@@ -11,7 +11,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ RUNGS = ("evict_tool_outputs", "compact", "trim", "shed_recall", "hard_reset", "
 COMMAND = (sys.executable, "-m", "npc")
 #: Seconds that an orderly end may take.
 LEAVE_S = 30.0
+#: Events of the product's log that are read at once.
+LOG_PAGE = 5_000
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 _MB = 1_000_000
 
@@ -177,12 +179,69 @@ async def ledger(home: Path, *, command: Sequence[str] = COMMAND) -> Ledger:
     if process.returncode:
         raise ProductError(f"npc status failed ({process.returncode}): {err.decode('utf-8', 'replace')[-300:]}")
     try:
-        return _read(json.loads(out))
+        return ledger_of(json.loads(out))
     except (ValueError, KeyError, TypeError) as error:
         raise ProductError(f"npc status says something unexpected: {error!r}") from error
 
 
-def _read(status: Mapping[str, Any]) -> Ledger:
+async def log(
+    home: Path, *, kinds: Sequence[str], page: int = LOG_PAGE, command: Sequence[str] = COMMAND
+) -> AsyncIterator[list[dict[str, Any]]]:
+    """The event log of a home, oldest first, in pages: only events of these kinds, each with `id`, `at`, `turn`, `kind` and `data`.
+
+    Raises:
+        ProductError: it cannot be asked, or says something else than it promises.
+    """
+    only = [word for kind in kinds for word in ("--kind", kind)]
+    after = 1  # the log's first event is of its beginning; from 0 on the newest would come first
+    while True:
+        words = ("log", "--home", str(home), "--json", *only, "--last", str(page), "--after", str(after))
+        found = await _lines(words, command)
+        if found:
+            yield found
+        if len(found) < page:
+            return
+        try:
+            after = max(after, int(found[-1]["id"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ProductError(f"npc log says something unexpected: {error!r}") from error
+
+
+async def entries(home: Path, *, tag: str, command: Sequence[str] = COMMAND) -> list[dict[str, Any]]:
+    """The diary's entries with a tag, as it exports them.
+
+    Raises:
+        ProductError: as `log`.
+    """
+    return await _lines(("diary", "export", "--home", str(home), "--format", "jsonl", "--tag", tag), command)
+
+
+async def approvals(home: Path, *, command: Sequence[str] = COMMAND) -> list[dict[str, Any]]:
+    """All requests to the operator, each with `id` and `standing` among others.
+
+    Raises:
+        ProductError: it cannot be asked, or says something else than it promises.
+    """
+    (found,) = await _lines(("approvals", "list", "--all", "--json", "--home", str(home)), command) or ({},)
+    return [one for one in found.get("requests", ()) if isinstance(one, dict)]
+
+
+async def _lines(words: Sequence[str], command: Sequence[str]) -> list[dict[str, Any]]:
+    """One JSON object a line; lines that hold none are left out."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, *words, stdout=pipe, stderr=pipe, env=_environment())
+    out, err = await process.communicate()
+    if process.returncode:
+        raise ProductError(f"npc {words[0]} failed ({process.returncode}): {err.decode('utf-8', 'replace')[-300:]}")
+    try:
+        read = [json.loads(line) for line in out.splitlines() if line.strip()]
+    except ValueError as error:
+        raise ProductError(f"npc {words[0]} says something unexpected: {error!r}") from error
+    return [one for one in read if isinstance(one, dict)]
+
+
+def ledger_of(status: Mapping[str, Any]) -> Ledger:
+    """The books in what `npc status` says."""
     observations = status["observations"]
     rungs = {name: int(status["rungs"].get(name, 0)) for name in RUNGS}
     own, waiting = int(observations.get("own", 0)), int(observations.get("waiting", 0))

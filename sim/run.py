@@ -19,9 +19,11 @@ from sim import product
 from sim.api.counting import TokenCounter
 from sim.brains import KEEPSAKES, FloodBrain
 from sim.faults import plan
-from sim.floods import RULE, Flood
+from sim.floods import RULE, Flood, Script
 from sim.messages_api import MessagesAPI, Record, Usage
 from sim.oracle import Judged, Oracle
+from sim.report.recorder import KINDS, Recorder
+from sim.scenarios import Played, ScenarioError, load, recording
 from sim.stage import FloodStage
 
 #: Seconds of a turn by the clock that the prompt cache lives by: a real server's pace, however fast the flood runs.
@@ -61,6 +63,9 @@ class Options:
         keep: a folder for homes and logs; None for a temporary one that is removed.
         summaries: how well the stand-in summarises, see `brains.summary`.
         ask_every: every how many turns a fact is asked for.
+        record: gather what a page is drawn from.
+        scenario: names or files of scenarios to tell instead of a flood; `recording` a recording, at `speed`.
+        on_request: hears of every request, before its answer leaves.
         command: what runs the product; another one is for trying the flood itself.
     """
 
@@ -75,6 +80,11 @@ class Options:
     keep: Path | None = None
     summaries: str = "plain"
     ask_every: int = 50
+    record: bool = False
+    scenario: str = ""
+    recording: Path | None = None
+    speed: float = 1.0
+    on_request: Callable[[Record], None] | None = None
     command: Sequence[str] = product.COMMAND
 
 
@@ -107,6 +117,7 @@ class Life:
         cpu_ms: milliseconds of the product's CPU for each turn; empty where the system does not tell.
         rss_mb: megabytes resident after each turn.
         exit_status: of the product's process.
+        recorder: what a page is drawn from, if that was asked for; `untold` says what of the product's own books is not in it, and why.
     """
 
     npc: str
@@ -120,6 +131,8 @@ class Life:
     exit_status: int = 0
     seconds: float = 0.0
     home: Path | None = None
+    recorder: Recorder | None = None
+    untold: str = ""
 
 
 async def run(options: Options, *, on_turn: Callable[[Life], None] = lambda _: None) -> list[Life]:
@@ -127,11 +140,10 @@ async def run(options: Options, *, on_turn: Callable[[Life], None] = lambda _: N
 
     Raises:
         product.ProductError: the product did not start.
+        ScenarioError: what is to be told cannot be read.
     """
     names = ["Oda", *(f"Oda{n}" for n in range(2, options.npcs + 1))]
-    floods = {
-        name: Flood(seed=options.seed + n, window=options.window, npc=name, ask_every=options.ask_every) for n, name in enumerate(names)
-    }
+    floods = {name: script(options, name, seed=options.seed + n) for n, name in enumerate(names)}
     folder = options.keep or Path(tempfile.mkdtemp(prefix="npc-flood-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -146,16 +158,34 @@ async def run(options: Options, *, on_turn: Callable[[Life], None] = lambda _: N
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def script(options: Options, npc: str, *, seed: int) -> Script:
+    """What is told to an NPC.
+
+    Raises:
+        ScenarioError: it cannot be read, or cannot be told to several NPCs at once.
+    """
+    if options.recording is not None:
+        return recording.read(options.recording, speed=options.speed, seed=seed, window=options.window, npc=npc)
+    if not options.scenario:
+        return Flood(seed=seed, window=options.window, npc=npc, ask_every=options.ask_every)
+    scenarios = load(options.scenario)
+    if options.npcs > 1 and any(one.undoes for one in scenarios):
+        raise ScenarioError("a world that loads older saves does so for every NPC in it: run it with one")
+    return Played(scenarios=scenarios, seed=seed, window=options.window, npc=npc, ask_every=options.ask_every)
+
+
 class _Run:
     """One life under way."""
 
     def __init__(
-        self, options: Options, npc: str, flood: Flood, stage: FloodStage, home: Path, on_turn: Callable[[Life], None]
+        self, options: Options, npc: str, flood: Script, stage: FloodStage, home: Path, on_turn: Callable[[Life], None]
     ) -> None:
         self.options, self.npc, self.flood, self.stage, self.home, self.on_turn = options, npc, flood, stage, home, on_turn
         keepsakes = [text for _, _, text in KEEPSAKES]
         oracle = Oracle(rule=RULE, window=options.window, count=TokenCounter().count, keepsakes=keepsakes)
         self.life = Life(npc=npc, oracle=oracle, home=home if options.keep else None)
+        if options.record:
+            self.life.recorder = Recorder(npc, limit=options.window)
         self.turn = 0
         self.began = time.monotonic()
         self.ended: asyncio.Future[None] | None = None
@@ -169,6 +199,10 @@ class _Run:
         whole = record.outcome == "answered"
         if whole or record.outcome == "broken":
             self.life.bill.add(record)
+        if self.life.recorder is not None:
+            self.life.recorder.request(record)
+        if self.options.on_request is not None:
+            self.options.on_request(record)
         judged = Judged(
             body=record.body,
             # An answer that does not arrive is weather: the request was fine, and nothing ended.
@@ -222,7 +256,19 @@ class _Run:
         life.oracle.finish(life.ledger.books if life.ledger else None, sent=life.sent, notebook=product.notebook(self.home))
         if life.exit_status:
             life.oracle.find("P8", f"the product ended with status {life.exit_status}: {process.last_words()}")
+        if life.recorder is not None:
+            await self._read_up(life.recorder)
         return life
+
+    async def _read_up(self, recorder: Recorder) -> None:
+        """What only the product can tell, from its own log."""
+        try:
+            async for page in product.log(self.home, kinds=KINDS, command=self.options.command):
+                recorder.log(page)
+            if recorder.has_resets:
+                recorder.entries(await product.entries(self.home, tag="context-reset", command=self.options.command))
+        except product.ProductError as error:
+            self.life.untold = str(error)
 
     async def _attached(self, process: product.Attached) -> None:
         arrival = asyncio.create_task(self.stage.server.until_attached(self.npc))
@@ -246,6 +292,8 @@ class _Run:
             turn = self.flood.turn(number)
             life.oracle.begins(turn)
             self.ended = loop.create_future()
+            if life.recorder is not None:
+                life.recorder.begins(number, number, stamp=turn.stamp)
             self.stage.tell(self.npc, turn)
             await first(self.ended, process.gone, within_s=self.options.patience_s)
             if self.ended.done():
@@ -254,12 +302,15 @@ class _Run:
                 life.oracle.ends(failed="the product's process has ended")
             else:
                 life.oracle.ends(failed=f"the model was not brought to an end of the turn within {self.options.patience_s:g} s")
-            meter = process.meter()
+            meter, cpu_ms = process.meter(), None
             if meter and before:
-                life.cpu_ms.append(1e3 * (meter.cpu_s - before.cpu_s))
+                cpu_ms = 1e3 * (meter.cpu_s - before.cpu_s)
+                life.cpu_ms.append(cpu_ms)
                 life.rss_mb.append(meter.rss_mb)
                 life.peak_rss_mb = max(life.peak_rss_mb, meter.peak_mb)
             before = meter
+            if life.recorder is not None:
+                life.recorder.ends(failed=not self.ended.done(), cpu_ms=cpu_ms, rss_mb=meter.rss_mb if meter else None)
             self.on_turn(life)
             if process.gone.done() or life.oracle.tally.failed_run >= HOPELESS:
                 return

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from sim import actions
-from sim.floods import Flood, Line, Turn
+from sim.floods import Line, Script, Turn
 from sim.world import Ended, Told, Village
 from world_adapter.frames import Limits, Speaker
 from world_adapter.server import ActFailed, Request, WorldServer
@@ -130,10 +130,10 @@ class FloodStage:
     """A flood as a server: it tells a turn when it is asked to, and answers actions with what that turn holds for them.
 
     Args:
-        floods: one for each NPC, by its id.
+        floods: what is told to each NPC, by its id.
     """
 
-    def __init__(self, floods: Mapping[str, Flood]) -> None:
+    def __init__(self, floods: Mapping[str, Script]) -> None:
         self.url = ""
         self.told: dict[str, int] = dict.fromkeys(floods, 0)
         self.acts = 0
@@ -151,11 +151,13 @@ class FloodStage:
     def tell(self, npc: str, turn: Turn) -> None:
         """Tells every line of a turn; from here on the NPC's actions bring what this turn holds."""
         self._turns[npc] = turn
+        if turn.undone:
+            self.server.rollback(since=f"turn {max(0, turn.number - turn.undone)}")
         for line in turn.lines:
             self._observe(npc, line, turn)
 
     def _observe(self, npc: str, line: Line, turn: Turn) -> None:
-        speaker = Speaker(id=line.player, name=line.player, kind="player") if line.player else None
+        speaker = Speaker(id=line.player, name=line.player, kind=line.speaker) if line.player else None
         self.server.observe(
             npc, line.text, kind=line.kind, data=line.data, key=line.key, prio=line.prio, own=line.own, speaker=speaker,
             to=npc if line.to_npc else None, wt=f"turn {turn.number}",

@@ -78,13 +78,16 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionSpec:
-    """One action that the world offers; `schema` is a JSON Schema of type object for its arguments."""
+    """One action that the world offers; `schema` is a JSON Schema of type object for its arguments.
+
+    `reversible` is None where the world does not say whether it can be undone.
+    """
 
     name: str
     description: str
     schema: Mapping[str, Any]
     effect: Literal["read", "write"] = "write"
-    reversible: bool = False
+    reversible: bool | None = None
     reach: Literal["contained", "wide"] = "contained"
     kind: Literal["instant", "ongoing"] = "instant"
     moves_body: bool = False

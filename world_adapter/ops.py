@@ -196,7 +196,7 @@ def _read_action(raw: object) -> ActionSpec | None:
         description=cleaning.text(raw.get("description"), MAX_DESCRIPTION),
         schema=schema,
         effect="read" if raw.get("effect") == "read" else "write",
-        reversible=raw.get("reversible") is True,
+        reversible=None if raw.get("reversible") is None else raw["reversible"] is True,
         reach="contained" if raw.get("reach", "contained") == "contained" else "wide",
         kind="instant" if raw.get("kind", "instant") == "instant" else "ongoing",
         moves_body=raw.get("moves_body") is True,
@@ -220,8 +220,8 @@ def _write_actions(f: Actions) -> dict[str, Any]:
         "version": f.version,
         "actions": [
             {
-                "name": a.name, "description": a.description, "schema": a.schema, "effect": a.effect, "reversible": a.reversible,
-                "reach": a.reach, "kind": a.kind, "moves_body": a.moves_body,
+                "name": a.name, "description": a.description, "schema": a.schema, "effect": a.effect, "reach": a.reach, "kind": a.kind,
+                "moves_body": a.moves_body, **({} if a.reversible is None else {"reversible": a.reversible}),
             }
             for a in f.actions
         ],

@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 import typer
 from rich.console import Console
 
-from npc.cli import attach, diary, doctor, log, replay, status
+from npc.cli import approvals, attach, diary, doctor, log, replay, status
 from npc.errors import NpcError
 
 app = typer.Typer(
@@ -29,8 +29,9 @@ app.command("status")(status.status)
 app.command("log")(log.log)
 app.command("replay")(replay.command)
 app.add_typer(diary.app, name="diary")
+app.add_typer(approvals.app, name="approvals")
 
-OWN = frozenset({"attach", "doctor", "status", "log", "replay", "diary"})
+OWN = frozenset({"approvals", "attach", "doctor", "status", "log", "replay", "diary"})
 
 
 def add_plugins() -> None:

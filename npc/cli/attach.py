@@ -19,6 +19,7 @@ from rich.table import Table
 
 from npc.errors import Misconfigured, ModelRefusedUs, NpcError, WorldRefusedUs
 from npc.persona import load_persona
+from npc.secrets import CleanStream, Redactor
 
 if TYPE_CHECKING:
     from npc.living import Ending
@@ -49,8 +50,10 @@ def attach(
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal of few letters must not end a life
     watcher = _json_lines if as_json else _plain_lines(Console(highlight=False))
-    _quiet_logs()
-    _finish(asyncio.run(live(url, who, home, insecure=insecure, watch=watcher)))
+    redactor = Redactor()
+    sys.stderr = CleanStream(sys.stderr, redactor)
+    _quiet_logs(redactor)
+    _finish(asyncio.run(live(url, who, home, insecure=insecure, watch=watcher, redactor=redactor)))
 
 
 def _finish(end: Ending) -> None:
@@ -99,6 +102,10 @@ def _line(what: str, data: Mapping[str, Any]) -> str:
             return f"# ladder: {data['rung']} {data.get('before', '')} -> {data.get('after', '')} tokens, {data.get('note', '')}"
         case "attached":
             return f"# attached to {data['world']} as {data['npc']}" + (" (resumed)" if data["resumed"] else "")
+        case "approval":
+            return f"? {data['id']} waits for you until {data['lapses']}: {data['action']}; see npc approvals list"
+        case "approval over":
+            return f"# {data['id']}: {data['standing']}. {data['outcome']}"
         case "detached" | "alarm" | "warning":
             return f"! {data.get('why') or data.get('text')}"
         case "reset":
@@ -107,8 +114,10 @@ def _line(what: str, data: Mapping[str, Any]) -> str:
             return "# the mind rests while the body acts"
         case "woken from yield":
             return f"# woken after {data['after_s']:.0f} s: {data['reason']}"
-        case "goal refused" | "contradicted":
+        case "goal refused" | "contradicted" | "policy refused" | "call refused":
             return f"! {data['action']}: {data['why']}"
+        case "wide action":
+            return f"! reaches wide: {data['action']} {json.dumps(data['args'], ensure_ascii=False, default=str)[:160]}"
         case "model failure":
             return f"! model: {data['message']}"
         case "waiting":
@@ -117,9 +126,17 @@ def _line(what: str, data: Mapping[str, Any]) -> str:
             return ""
 
 
-def _quiet_logs() -> None:
+def _quiet_logs(redactor: Redactor) -> None:
     """Machine lines go to standard error, errors only: what concerns the operator is told by the watcher."""
     structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.dev.set_exc_info,
+            structlog.processors.format_exc_info,  # plain: the pretty ones show local variables, cut wherever it suits them
+            redactor.processor,
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback),
+        ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from npc.catalogue import search_of
 from npc.character import TOOLS_SHARE
 from npc.constitution import Constitution, parse_constitution
-from npc.doctor import endpoint, housing, outside, sizes
+from npc.doctor import asking, endpoint, housing, outside, permits, sizes
 from npc.doctor.finding import Finding, Level, Report, fine, told, warn, wrong
 from npc.errors import Misconfigured
 from npc.gates import VERIFIERS
@@ -23,6 +24,7 @@ from npc.living import settings_of
 from npc.manifest import Manifest
 from npc.notebook import own_tools
 from npc.persona import Persona, example_path, load_persona
+from npc.policy.rules import WorldSecrets
 from npc.tools import Toolbox
 from runtime.core.calibration import START
 from runtime.core.session import Settings
@@ -58,13 +60,21 @@ async def examine(asked: Asked, *, clock: Callable[[], float] = time.time) -> Re
     settings = settings_of(who, profile(who.model.id)) if who else None
     constitution, about_home, last_at = await _home(home, who, settings, counter, clock) if home else (None, [], 0.0)
     findings += about_home
+    findings += await asking.check_approvals(who, home.path, offline=asked.offline) if home else []
     parts: sizes.Sizes | None = None
     if who and settings and home and constitution:
-        actions, about_world = await _world(asked, who, home, ahead, clock)
+        force, about_policy = await asyncio.to_thread(permits.read, home)
+        findings += about_policy
+        shown = force.rules.worlds.get(asked.url or "") if force else None
+        actions, about_world = await _world(asked, who, home, ahead, clock, shown)
         findings += about_world
+        findings += permits.check(actions, who, force) if actions is not None and force else []
         own = own_tools(_verifiable(who), window=settings.budget.window)
         room = int(settings.budget.usable / START * TOOLS_SHARE)
-        tools = await asyncio.to_thread(Toolbox, actions or (), own=own, room=room, count=counter.count, first=who.speech.say_action)
+        tools = await asyncio.to_thread(
+            Toolbox, actions or (), own=own, room=room, count=counter.count, first=who.speech.say_action,
+            search=search_of(who, settings.budget.window),
+        )  # fmt: skip
         findings += outside.check_actions(actions, who, tools) if actions is not None else []
         parts = await asyncio.to_thread(sizes.measure, who, settings, constitution, tools.tools, counter.count)
         findings.append(sizes.check_window(parts, f"{home.constitution_path} or the persona"))
@@ -111,7 +121,7 @@ async def _home(
 
 
 async def _world(
-    asked: Asked, who: Persona, home: Home, ahead: dict[str, float], clock: Callable[[], float]
+    asked: Asked, who: Persona, home: Home, ahead: dict[str, float], clock: Callable[[], float], shown: WorldSecrets | None
 ) -> tuple[tuple[ActionSpec, ...] | None, list[Finding]]:
     """The world, unless this NPC lives in it."""
     if asked.url is None:
@@ -121,7 +131,7 @@ async def _world(
     with housing.vacant(home.path) as tenant:
         if tenant:
             return None, [fine("world", f"not looked at: this NPC lives there now ({tenant}), and a second mind would replace it")]
-        seen = await outside.visit(asked.url, who, insecure=asked.insecure)
+        seen = await outside.visit(asked.url, who, insecure=asked.insecure, shown=shown)
     out = [outside.check_visit(seen)]
     if seen.actions is not None:
         out += outside.check_guards(who.guards, [action.name for action in seen.actions])

@@ -20,6 +20,7 @@ from npc.errors import NpcError
 from npc.gates import VERIFIERS
 from npc.living import world_of
 from npc.persona import Guard, Persona
+from npc.policy.rules import WorldSecrets
 from npc.schemas import properties_of, schema_of
 from npc.speech import field_of
 from npc.tools import Toolbox
@@ -87,10 +88,10 @@ class _Visitor:
         """No action is ever sent."""
 
 
-async def visit(url: str, who: Persona, *, insecure: bool) -> Visit:
-    """Attach, hear what can be done, and leave."""
+async def visit(url: str, who: Persona, *, insecure: bool, shown: WorldSecrets | None = None) -> Visit:
+    """Attach, hear what can be done, and leave. `shown`: see `world_of`."""
     try:
-        world = world_of(url, who, insecure=insecure)
+        world = world_of(url, who, insecure=insecure, shown=shown)
     except (NpcError, WorldError) as error:
         what, colon, fix = str(error).rpartition(": ")
         return Visit(url=url, problem=what, fix=fix) if colon else Visit(url=url, problem=fix)
@@ -180,6 +181,9 @@ def check_actions(actions: Sequence[ActionSpec], who: Persona, shown: Toolbox) -
     elif shown.shortened:
         what = f"little room for {len(actions)} actions: they are told by names and types of their arguments only"
         out.append(warn("actions", what, fix))
+    elif shown.catalogue is not None:
+        who_looks = "the model's own search" if shown.way == "api" else "npc_find_tool"
+        out.append(fine("actions", f"{len(shown.catalogue.actions)} of {len(actions)} actions are not shown but found, by {who_looks}"))
     elif len(actions) > MANY:
         out.append(warn("actions", f"{len(actions)} actions: each is sent with every call", fix))
     out += _check_speaking(actions, who)

@@ -194,7 +194,7 @@ def check_cost(who: Persona, estimate: Days | None, *, billed: bool) -> Finding:
             return warn("cost", what, "take a model whose price is known, or set a spend limit at the provider")
         return fine("cost", what)
     if cap == 0:
-        what = "dollars_per_day = 0: it answers only what is urgent, and that slowly"
+        what = "dollars_per_day = 0: no call is made at all, it lives on reflexes alone"
         return warn("cost", what, "write what a day may cost as dollars_per_day under [budget]")
     if estimate.quiet_day > cap:
         what = (
@@ -205,7 +205,7 @@ def check_cost(who: Persona, estimate: Days | None, *, billed: bool) -> Finding:
     lasts = cap / estimate.busy_hour if estimate.busy_hour else DAY_S / 3_600
     busy = f"with a turn every {who.wake.idle_s:g} s about ${estimate.busy_hour:.3f} an hour"
     if lasts < 1:
-        what = f"{busy}: dollars_per_day = {cap:g} is spent after {60 * lasts:.0f} minutes, then it answers only what is urgent"
+        what = f"{busy}: dollars_per_day = {cap:g} is spent after {60 * lasts:.0f} minutes, then it lives on reflexes"
         return warn("cost", what, "raise dollars_per_day, raise idle_s, give a smaller window, or take a cheaper model")
     held = "all day" if lasts >= 24 else f"for {lasts:.0f} hours"
     return fine(

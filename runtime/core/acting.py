@@ -1,7 +1,8 @@
 """Tools: results coming in, the body busy, the step complete.
 
 Invariants: a result counts once and only for the call it was made for, known by operation and id; results are kept as they come, so that a
-crash loses none that was known; a tool that never answers has an unknown outcome after a while.
+crash loses none that was known; a tool that never answers has an unknown outcome after a while; a turn in which one step after another was
+denied ends.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from .turns import Cause, State
 
 if TYPE_CHECKING:
     from .session import Session
+
+
+DENIED_STEPS = 3  # in a row: a mind that is told no so often goes on asking
 
 
 def tool(session: Session, event: ev.ToolStarted | ev.ToolFinished) -> None:
@@ -37,6 +41,7 @@ def tool(session: Session, event: ev.ToolStarted | ev.ToolFinished) -> None:
     pending.started = isinstance(event, ev.ToolStarted)
     if isinstance(event, ev.ToolFinished):
         pending.result = result_block(event.call, event.text, session.count, error=event.error, event=event.event, gist=event.gist)
+        pending.denied = event.denied
         session.unsaved = True
     if session.state is State.YIELDED and not session.waiting_calls:
         waking.wake_mind(session, event.now, "finished")
@@ -71,7 +76,12 @@ def _look(session: Session, now: float) -> None:
         if session.stirred_urgent > session.drained:
             waking.wake_mind(session, now, session.urgent_why or "woke")
         return
+    all_denied = all(p.denied for p in session.pending.values())
+    session.denied_steps = session.denied_steps + 1 if all_denied else 0
     close_calls(session)
+    if session.denied_steps >= DENIED_STEPS:
+        resting.end_turn(session, now, resting.REFUSED)
+        return
     if why := resting.turn_is_over(session, now):
         resting.end_turn(session, now, why, unfinished=not session.linked)
         return

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from . import effects as fx
 from . import events as ev
-from . import resting
+from . import resting, searches, spending
 from .asking import output_cap
 from .fence import fenced
 from .fitting import must_reset
 from .messages import Block, Kind, Message, result_block, text_block, uses_of
 from .pending import Pending
-from .repair import blocks_of_answer, unanswered, without_thinking
+from .repair import THINKING, blocks_of_answer, unanswered, without_thinking
 from .turns import Cause
 from .values import HISTORY_FAULTS, OPERATOR_FAULTS, Answer, Failure, Fault, Stop
 
@@ -30,7 +30,7 @@ LONGEST_WAIT_S = 300.0  # however long the provider asks to stay away
 PAUSES = 3
 SMALLEST_WINDOW = 1024  # a provider's figure below this is a mistake of its own
 SMALLEST_ANSWER = 32
-RELAXED = 1.03  # how much of a learned ceiling each answer takes back
+RELAXED, FASTER, MOST_RELAXED = 0.03, 1.5, 0.5  # what the first answer adds to a learned ceiling, by what each next one adds more, at most
 # What was tried against rejections of the history in a row, each stronger than the one before.
 THINKING_DROPPED, SET_ASIDE, RESET = 1, 2, 3
 
@@ -41,9 +41,11 @@ def returned(session: Session, event: ev.ModelReturned) -> None:
     if isinstance(outcome, Failure):
         _failed(session, event.now, outcome)
         return
-    session.calibration = session.calibration.measured(session.raw_sent, outcome.usage.total_input)
+    if not any(searches.is_part(raw) for raw in outcome.content):  # then the provider read the request once more for each search
+        session.calibration = session.calibration.measured(session.raw_sent, outcome.usage.total_input)
     session.answers += 1
     session.remedy = session.too_long = session.refused = session.outages = 0
+    spending.reached(session, event.now)
     _relax(session)
     match outcome.stop:
         case Stop.MAX_TOKENS:
@@ -55,9 +57,13 @@ def returned(session: Session, event: ev.ModelReturned) -> None:
 
 
 def _relax(session: Session) -> None:
-    """A ceiling taught by rejections rises again with what is taken: the text may have been strange, not the window small."""
+    """A ceiling taught by rejections rises again with what is taken: the text may have been strange, not the window small.
+
+    The longer nothing is rejected the faster it rises: an endpoint that was wrong about a size must not make an NPC live in a keyhole.
+    """
     if session.ceiling:
-        session.ceiling = int(session.ceiling * RELAXED) + 1
+        session.relaxing = min(MOST_RELAXED, session.relaxing * FASTER or RELAXED)
+        session.ceiling = int(session.ceiling * (1 + session.relaxing)) + 1
         if session.ceiling * session.calibration.factor >= session.budget.usable:
             session.ceiling = 0
 
@@ -65,7 +71,13 @@ def _relax(session: Session) -> None:
 # ------------------------------------------------------------ answers
 def _blocks(session: Session, answer: Answer, event: int) -> tuple[Block, ...]:
     taken = {str(u.data["id"]) for m in session.messages for u in uses_of(m)}
-    blocks = blocks_of_answer(answer.content, taken, session.count, event=event)
+    blocks = blocks_of_answer(
+        answer.content, taken, session.count, event=event, open_ids=searches.open_ids(session.messages),
+        paused=answer.stop is Stop.PAUSE_TURN,
+    )  # fmt: skip
+    if session.shape.tail_as_system:
+        # Thinking is bound to all that stood before it, and the tail that stood there is gone in the next request: it would be refused.
+        blocks = tuple(b for b in blocks if b.data.get("type") not in THINKING)
     return tuple(replace(b, gist=(f"I: {' '.join(b.text.split())[:GIST_CHARS]}",)) if b.kind is Kind.SAID else b for b in blocks)
 
 
@@ -115,7 +127,8 @@ def _paused(session: Session, now: float, answer: Answer, event: int) -> None:
     """To be gone on with by sending it back as it is."""
     session.pauses += 1
     blocks = _blocks(session, answer, event)
-    if session.pauses > PAUSES or not any(b.kind is Kind.SAID for b in blocks) or any(b.kind is Kind.TOOL_USE for b in blocks):
+    something = any(b.kind in (Kind.SAID, Kind.SERVED) for b in blocks)
+    if session.pauses > PAUSES or not something or any(b.kind is Kind.TOOL_USE for b in blocks):
         resting.end_turn(session, now, "paused too often")
         return
     session.append(Message("assistant", blocks, session.turn))
@@ -170,6 +183,7 @@ def _rejected_size(session: Session, now: float, failure: Failure) -> None:
     session.too_long += 1
     session.refused = session.tokens
     session.ceiling = int(session.raw_sent * (0.85 if session.too_long == 1 else 0.6))
+    session.relaxing = 0.0
     session.checkpoint()
     if session.too_long > 2 and not session.bare:
         must_reset(session, "the provider says that it is too long, however it is cut")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import effects as fx
 from . import events as ev
-from . import fitting, resting
+from . import fitting, resting, searches, spending
 from .budget import Part, Room, misfit
 from .calibration import START
 from .fence import fenced
@@ -30,18 +30,22 @@ EXIT_MISCONFIGURED = 3
 
 def prepared(session: Session, event: ev.Prepared) -> None:
     """Everything for the next request is there."""
-    outside = session.settings.shape.tail_as_system
+    outside = session.shape.tail_as_system
     session.fixed_raw = event.fixed.tokens + (event.tail_tokens if outside else 0)
     session.tail_raw = 0 if outside else event.tail_tokens
     # A notice that nothing happened is no news: what counts is whether the world stirred.
     stirred = max(session.stirred, event.through) > session.drained
+    session.meant = session.meant or (event.through > session.drained and session.stirred_urgent > session.drained)
     session.drained = max(session.drained, event.through)
     if session.woken_by == "news" and not (event.observations or session.late or session.pending or _begun(session)):
         resting.nothing(session, event.now)
         return
     session.turn_had_news = session.turn_had_news or bool(session.late) or (stirred and bool(event.observations))
+    _fit_searches(session, event)
     fresh = _take_in(session, event, fitting.room_of(session))
-    if parts := _too_big(session, event):
+    if why := spending.refusal(session, event.now):
+        resting.end_turn(session, event.now, why, unfinished=True)
+    elif parts := _too_big(session, event):
         _no_room(session, event.now, parts)
     elif gone := [name for name, text in event.standing if text not in event.tail]:
         _not_without(session, event.now, gone)
@@ -71,7 +75,7 @@ def _take_in(session: Session, event: ev.Prepared, room: Room) -> bool:
         left = room.limit - _of_turn(session)
         newest = event.observations[-1].tokens + 2 * EACH + NOTE if event.observations else 0
         limit = left if newest <= left else room.limit
-    tail = "" if begun or session.settings.shape.tail_as_system else event.tail
+    tail = "" if begun or session.shape.tail_as_system else event.tail
     left_out = LeftOut()
     blocks = opening(
         event.observations,
@@ -90,6 +94,17 @@ def _take_in(session: Session, event: ev.Prepared, room: Room) -> bool:
     session.broken_off = session.broken_off if begun else ""
     session.append(Message("user", blocks, session.turn))
     return not begun
+
+
+def _fit_searches(session: Session, event: ev.Prepared) -> None:
+    """What the provider's tool search has left in the history agrees with the tools that are offered now, and has its true size."""
+    messages, edited = searches.fitted(session.messages, event.fixed, session.count)
+    if edited:
+        session.log("searches fitted", why="not all tools that were found are offered any more")
+        session.edit(messages)
+    elif any(a is not b for a, b in zip(messages, session.messages, strict=True)):
+        session.messages = messages
+        session.unsaved = True
 
 
 def _shows(session: Session, notebook: str) -> bool:
@@ -201,7 +216,7 @@ def _problems(session: Session, body: Mapping[str, Any]) -> list[str]:
 
 def _body(session: Session, event: ev.Prepared, messages: tuple[Message, ...]) -> dict[str, Any]:
     return request(
-        session.settings.shape,
+        session.shape,
         event.fixed,
         session.record_block,
         messages,
@@ -213,7 +228,7 @@ def _body(session: Session, event: ev.Prepared, messages: tuple[Message, ...]) -
 
 def output_cap(session: Session, raw: int, *, boosted: bool) -> int:
     """Output tokens to ask for beside `raw` tokens of input; twice as many as usual after an answer that was cut off."""
-    cap = session.budget.reserve
+    cap = spending.output(session, session.budget.reserve)
     if boosted:
         cap = min(cap * 2, max(cap, session.budget.window - session.calibration.estimate(raw)))
-    return min(n for n in (cap, session.output_seen, session.output_guess) if n)
+    return min(n for n in (cap, session.output_seen, session.output_guess, spending.most_output(session)) if n)

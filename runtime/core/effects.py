@@ -111,6 +111,17 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Absent:
+    """From now on the mind is asked for nothing (`all`), only for what is addressed to it (`ambient`), or for everything again (`none`).
+
+    Meant for whoever can act without it meanwhile.
+    """
+
+    level: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """Tell the operator."""
 
@@ -126,4 +137,4 @@ class End:
     parts: tuple[Part, ...] = ()
 
 
-Effect = Prepare | CallModel | RunTools | PersistSession | Summarise | SetTimer | Speak | Log | Checkpoint | Page | End
+Effect = Prepare | CallModel | RunTools | PersistSession | Summarise | SetTimer | Speak | Log | Checkpoint | Absent | Page | End

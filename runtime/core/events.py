@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .layout import Fixed
+from .spent import Spent
 from .values import Outcome
 
 
@@ -124,7 +125,7 @@ class ToolFinished(_Event):
     """A tool has its result. `gist` are lines worth keeping of it (what was said aloud, what was decided).
 
     For a long action whose call was closed meanwhile (the mind woke before its end) the result is told with the next news, unless it is
-    `told` already, by the result of another call.
+    `told` already, by the result of another call. `denied`: it was not run, by our own rules.
     """
 
     op: int
@@ -134,6 +135,7 @@ class ToolFinished(_Event):
     event: int = 0
     gist: tuple[str, ...] = ()
     told: bool = False
+    denied: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,9 +167,16 @@ class SummaryFailed(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paid(_Event):
-    """Money went out beside the session's own calls; it counts for the day."""
+    """Money went out for one call beside the session's own; it counts for the hour and the day."""
 
     dollars: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known(_Event):
+    """What a store knows to have been spent, by hour since 1970: it may have been told of more than a session that was taken up again."""
+
+    hours: tuple[tuple[int, Spent], ...]
 
 
 Event = (
@@ -184,4 +193,5 @@ Event = (
     | SummaryReady
     | SummaryFailed
     | Paid
+    | Known
 )

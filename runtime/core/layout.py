@@ -20,7 +20,8 @@ MARK: Mapping[str, str] = {"type": "ephemeral"}
 class Fixed:
     """The fixed part: tools sorted by name, keys sorted; system block one (the same for every NPC of a world) and two (this NPC's).
 
-    `tokens` are raw; `must` are the texts, by name, that no request may lack, word for word.
+    `tokens` are raw; `must` are the texts, by name, that no request may lack, word for word. `deferred` are tools that the provider shows
+    only when its search finds them, each with its raw tokens: they are sent, and are no part of what the model reads until then.
     """
 
     tools: tuple[Mapping[str, Any], ...]
@@ -28,6 +29,7 @@ class Fixed:
     tokens: int
     sizes: tuple[tuple[str, int], ...] = ()
     must: tuple[tuple[str, str], ...] = ()
+    deferred: tuple[tuple[str, int], ...] = ()
 
 
 def make_fixed(
@@ -42,7 +44,7 @@ def make_fixed(
     for tool in tools:
         by_name.setdefault(str(tool["name"]), _sorted(tool))
     ordered = tuple(by_name[name] for name in sorted(by_name))
-    sizes = [("tools", sum(count(_dumped(t)) + TOOL_OVERHEAD for t in ordered))]
+    sizes = [("tools", sum(count(_dumped(t)) + TOOL_OVERHEAD for t in ordered if not t.get("defer_loading")))]
     texts = [(name, text) for name, text in system if text.strip()]
     sizes += [(name, count(text) + MESSAGE_OVERHEAD) for name, text in texts]
     return Fixed(
@@ -51,6 +53,7 @@ def make_fixed(
         tokens=sum(n for _, n in sizes),
         sizes=tuple(sizes),
         must=tuple((name, text) for name, text in must if text.strip()),
+        deferred=tuple((str(t["name"]), count(_dumped(t))) for t in ordered if t.get("defer_loading")),
     )
 
 

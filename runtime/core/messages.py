@@ -33,6 +33,7 @@ class Kind(StrEnum):
     TOOL_USE = "tool_use"
     TOOL_RESULT = "tool_result"
     OUTCOME = "outcome"  # a tool result as plain text, after a reset took its call away
+    SERVED = "served"  # the provider's own tool search: what was asked and what it gave; see `searches`
     OTHER = "other"  # thinking and whatever else a model sends; replayed as it came
 
 

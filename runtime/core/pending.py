@@ -22,10 +22,11 @@ KEPT = 32  # calls that are still waited for after they were closed, and ends th
 
 @dataclass(slots=True)
 class Pending:
-    """A tool call under way: its result, once there is one; `started` for a long action that was accepted."""
+    """A tool call under way: its result, once there is one; `started` for a long action that was accepted, `denied` for one not run."""
 
     started: bool = False
     result: Block | None = None
+    denied: bool = False
 
 
 class UnderWay(NamedTuple):

@@ -33,7 +33,7 @@ HELD_CHARS = 200_000
 #: Where in an item the source stands, if it has one.
 SOURCE = 4
 
-_ANSWERS = (Kind.SAID, Kind.TOOL_USE, Kind.OTHER)
+_ANSWERS = (Kind.SAID, Kind.TOOL_USE, Kind.SERVED, Kind.OTHER)
 _BY_LINES = (Kind.RECORD, Kind.NOTEBOOK, Kind.TAIL)
 Entry = list[Any]
 _ENCODE = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str).encode
@@ -131,6 +131,7 @@ class Provenance:
         self._texts: dict[str, str] = {}
         self._notebook: str | None = None
         self._fixed: Fixed | None = None
+        self._shape: Shape | None = None
         self._standing: object = None
         self._numbers = {"fixed": 0, "standing": 0}
         self._key = self._last = self._requests = self._new = 0
@@ -151,8 +152,8 @@ class Provenance:
     def changed(self, given: Prepared, shape: Shape, *, window: int, reserve: int) -> list[tuple[str, dict[str, Any]]]:
         """The texts that are to be logged before the next request, since they are others than those of the last one: kinds and data."""
         out: list[tuple[str, dict[str, Any]]] = []
-        if given.fixed is not self._fixed:
-            self._fixed = given.fixed
+        if given.fixed is not self._fixed or shape != self._shape:
+            self._fixed, self._shape = given.fixed, shape
             out.append(("fixed", {**fixed_out(given.fixed), "shape": asdict(shape), "window": window, "reserve": reserve}))
         if given.standing != self._standing:
             self._standing = given.standing

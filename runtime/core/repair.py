@@ -8,9 +8,10 @@ that are fine stay the same objects, so that nothing in the cached prefix moves.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from . import searches
 from .messages import Block, Count, Kind, Message, make_block, result_block, results_of, text_block, uses_of
 
 CUT_SHORT = "(cut short)"
@@ -18,15 +19,19 @@ UNKNOWN_OUTCOME = "[interrupted: the outcome of this action is unknown]"
 
 _NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME = 128
-_THINKING = ("thinking", "redacted_thinking")
+THINKING = ("thinking", "redacted_thinking")
 
 
 # ---------------------------------------------------------------- an answer on its way in
-def blocks_of_answer(content: Sequence[Mapping[str, Any]], taken: set[str], count: Count, *, event: int = 0) -> tuple[Block, ...]:
+def blocks_of_answer(
+    content: Sequence[Mapping[str, Any]], taken: set[str], count: Count, *, event: int = 0, open_ids: Collection[str] = (),
+    paused: bool = False,
+) -> tuple[Block, ...]:  # fmt: skip
     """The blocks of an answer that may stand in the history; `taken` holds the tool ids that do already, and gains the new ones.
 
     Blank text goes, ids that are missing, doubled or not of the API's alphabet are renamed, arguments that are no object become `{}`. If
-    anything had to be changed, the thinking beside it, which is signed together with it, goes as a whole.
+    anything had to be changed, the thinking beside it, which is signed together with it, goes as a whole. Searches stay as they came, each
+    with its result; `open_ids` are those of a paused answer that this one goes on from, and those of a `paused` one may stay open.
     """
     out: list[Block] = []
     edited = False
@@ -41,10 +46,13 @@ def blocks_of_answer(content: Sequence[Mapping[str, Any]], taken: set[str], coun
             clean = _clean_use(raw, taken)
             edited = edited or any(clean[k] != raw.get(k) for k in ("id", "name", "input"))
             out.append(make_block(Kind.TOOL_USE, clean, count, event=event))
-        elif kind in _THINKING:
-            out.append(make_block(Kind.OTHER, {k: v for k, v in raw.items() if not k.startswith("_")}, count, event=event))
+        elif kind in THINKING or searches.is_part(raw):
+            what = Kind.OTHER if kind in THINKING else Kind.SERVED
+            out.append(make_block(what, {k: v for k, v in raw.items() if not k.startswith("_")}, count, event=event))
         else:
             edited = True
+    kept = searches.paired(out, open_ids=open_ids, last=paused)
+    out, edited = kept, edited or len(kept) < len(out)
     return tuple(b for b in out if b.kind is not Kind.OTHER) if edited else tuple(out)
 
 
@@ -99,6 +107,8 @@ def mended(messages: Sequence[Message], count: Count, *, why: str = UNKNOWN_OUTC
     """The messages with every pair whole: missing results are made, orphans and doubles dropped, call order kept."""
     out: list[Message] = []
     seen: set[str] = set()
+    first = next((n for n, message in enumerate(messages) if message.role == "user"), len(messages))
+    messages = searches.whole(messages[first:])
     n = 0
     while n < len(messages):
         if messages[n].role == "user":
@@ -202,12 +212,18 @@ def problems(messages: Sequence[Mapping[str, Any]], *, prefill: bool = False) ->
                         found.append(f"messages.{n}.content.{k}: a tool result must come first in a user message")
                     if _hollow(block.get("content")):
                         found.append(f"messages.{n}.content.{k}: blank text in a tool result")
+                case "server_tool_use" | "tool_search_tool_result":
+                    lead = False
+                    if message["role"] != "assistant":
+                        found.append(f"messages.{n}.content.{k}: a tool search outside an assistant message")
                 case _:
                     lead = False
                     if message["role"] != "assistant":
                         found.append(f"messages.{n}.content.{k}: thinking outside an assistant message")
         if sorted(results) != sorted(open_ids):
             found.append(f"messages.{n}: tool results {results} do not answer the tool uses {open_ids}")
+        if searches.unpaired(content, open_end=prefill and n == len(messages) - 1):
+            found.append(f"messages.{n}: a tool search without its result, or a result without its search")
         if len(set(uses)) != len(uses) or seen & set(uses):
             found.append(f"messages.{n}: doubled tool use id")
         seen.update(uses)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import spending
 from .messages import uses_of
 from .pending import close_calls
 from .repair import UNKNOWN_OUTCOME, mended
@@ -39,10 +40,12 @@ def restarted(session: Session) -> None:
     session.resumed = session.resumed or unfinished
     if unfinished:
         session.broken_off = f"turn {session.turn} was broken off by a restart"
+    session.unasked_since, session.gone = 0.0, False
     session.answers = session.outages = 0  # a key that is refused from now on was refused at the start
     session.stirred = session.stirred_urgent = session.drained = 0
     session.urgent_why = ""
     session.summary_op, session.summary_turn = 0, min(session.summary_turn, session.turn + 1)
+    spending.absence(session, session.now)
     session.log("restart", unfinished=unfinished, repaired=repaired, messages=len(session.messages))
     session.move(Cause.LINK_LOST)
     session.checkpoint()

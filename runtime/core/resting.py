@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import effects as fx
-from . import summaries, waking
+from . import spending, summaries, waking
 from .messages import Kind, total
 from .pending import KEPT, body_acts
 from .record import Record
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 DONE = "done"
+REFUSED = "nothing but refusals"
 KEPT_SHARE = 4  # while the turn so far takes less than this part of its room, a retry takes what happened meanwhile along
 
 
@@ -29,7 +30,7 @@ def turn_is_over(session: Session, now: float) -> str:
         return "out of steps"
     if now - session.turn_started > session.settings.seconds_per_turn:
         return "out of time"
-    return ""
+    return spending.refusal(session, now)
 
 
 def end_turn(session: Session, now: float, why: str, *, failed: bool = False, unfinished: bool = False) -> None:
@@ -45,7 +46,7 @@ def end_turn(session: Session, now: float, why: str, *, failed: bool = False, un
     else:
         session.failed_turns = 0
         session.broken_off = "" if why == DONE else f"turn {session.turn} was ended: {why}"
-    if session.turn_had_news:
+    if session.turn_had_news and why != REFUSED:
         session.idle_s = session.settings.idle_s
     else:
         session.idle_s = min(session.settings.idle_max_s, session.idle_s * 2)
@@ -80,12 +81,16 @@ def wait(session: Session, now: float, seconds: float) -> None:
     session.log("waiting", seconds=round(seconds, 1), outages=session.outages)
     session.checkpoint()
     session.timer_at("retry", now + seconds)
+    spending.unreachable(session, now, wait_s=seconds)
 
 
 def try_again(session: Session, now: float) -> None:
     """The wait is over. What happened meanwhile is taken along, as long as it does not pile up: a long outage must not fill the window."""
     waking.back(session, now)
     session.move(Cause.TRY_AGAIN)
+    if why := spending.refusal(session, now):
+        end_turn(session, now, why, unfinished=True)
+        return
     so_far = total([m for m in session.messages if m.turn == session.turn])
     room = session.budget.usable / session.calibration.factor - session.fixed_raw
     session.ask("again", drain=so_far * KEPT_SHARE <= room)
@@ -115,4 +120,5 @@ def abandon(session: Session, now: float, why: str, *, forget: bool = False, car
         text = f"turn {session.turn} failed ({why}), {session.failed_turns} in a row; going on with the next news"
         session.emit(fx.Page(text=text))
     session.not_before = now + backoff(session, session.failed_turns)
+    spending.unreachable(session, now)
     end_turn(session, now, why, failed=True)

@@ -236,6 +236,8 @@ def _without_old_exchanges(messages: list[Message], limit: int, notes: list[str]
         if start is None or kept >= len(messages):
             break
         end = start + 1
+        while end < kept and messages[end].role == "assistant" and not uses_of(messages[end - 1]):
+            end += 1  # an answer that was paused, and what went on from it
         while end < kept and messages[end].role == "user" and results_of(messages[end]):
             end += 1
         size -= total(messages[start:end])

@@ -15,10 +15,10 @@ Here are the state, the four verbs and who takes which event. What happens then:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from . import acting, answering, asking, fitting, restarting, resting, snapshot, summaries, waking
+from . import acting, answering, asking, fitting, restarting, resting, snapshot, spending, summaries, waking
 from . import effects as fx
 from . import events as ev
 from .budget import FLOOR, Budget
@@ -28,6 +28,7 @@ from .messages import Block, Count, Message, total
 from .pending import Pending, UnderWay, key_of
 from .record import Record
 from .repair import joined, without_thinking
+from .spending import Absence, Account, Cheaper, Limits, Stage
 from .turns import Cause, Owed, State, follow
 from .values import Failure, Fault
 
@@ -52,7 +53,10 @@ class Settings:
     outage_max_s: float = 60.0
     watch_s: float = 1_800.0  # longer than any request, call or reset takes: whoever owes an answer then is taken to have died
     operator_s: float = 300.0  # between tries while the endpoint wants the operator
-    slow_s: float = 60.0
+    limits: Limits = field(default_factory=Limits)
+    cheaper: Cheaper | None = None  # another model while it saves
+    slow_s: float = 60.0  # between two calls once only the reserve is left
+    absent_s: float = 30.0  # a model that cannot be asked for so long is away, and whoever lives here is told to do without
     summary_tokens: int = 0  # talk waiting for a summary that makes one worth its price; 0: local compaction only
     summary_output: int = 900
 
@@ -90,6 +94,7 @@ class Session:
         self.raw_sent = 0
         self.cap_sent = 0  # output tokens that were asked for
         self.ceiling = 0  # what a whole request may have, as rejected ones taught; 0: nothing was taught
+        self.relaxing = 0.0  # by which share the ceiling rises with the next answer; 0: it was taught just now
         self.window_seen = 0  # the provider's own window where it is smaller than the one that was set
         self.output_seen = 0  # the provider's own limit of an answer, where it told one
         self.output_guess = 0  # the same where it did not
@@ -111,6 +116,7 @@ class Session:
         self.woken_by = ""
         self.turn_had_news = False
         self.boosted = False
+        self.denied_steps = 0  # in a row: nothing that was called was run
         self.pauses = 0
         self.remedy = 0  # what was tried against rejections in a row, see `answering`
         self.too_long = 0
@@ -120,7 +126,18 @@ class Session:
         self.outages = 0
         self.failed_turns = 0  # in a row
         self.broken_off = ""  # what the next turn is told about a last one that did not come to its end
-        self.day, self.dollars = 0, 0.0
+        self.unasked_since = 0.0  # since when the model gave no answer; 0: it does
+        self.gone = False  # it is away, and not for a moment
+        self.absent = Absence.NONE  # as whoever lives here was told
+        # money
+        self.account = Account()
+        self.stage = Stage.FREE
+        self.called_at = 0.0  # when the newest call was answered or paid
+        self.turn_dollars = 0.0
+        self.meant = False  # this turn is for somebody who addresses it
+        self.cheap = False  # it thinks with the cheaper model
+        self.switched_at = 0.0
+        self.other_learned = (Calibration(), 0, 0, 0, 0)  # of the other model: calibration, ceiling, window, output limit, a guess at it
         # background summary
         self.summary_op = self.summary_through = self.summary_turn = self.summary_failures = 0
 
@@ -142,15 +159,18 @@ class Session:
             case ev.SummaryReady() | ev.SummaryFailed():
                 summaries.came(self, event)
             case ev.Paid():
-                waking.spent(self, event.now, event.dollars)
+                spending.paid(self, event.now, event.dollars)
+            case ev.Known():
+                self.account = self.account.known(dict(event.hours))
             case ev.ToolStarted() | ev.ToolFinished():
                 acting.tool(self, event)
             case ev.Prepared():
                 if self._current(event.op, Owed.MATERIALS):
                     asking.prepared(self, event)
             case ev.ModelReturned():
-                waking.spent(self, event.now, event.outcome.dollars or 0.0)  # paid is paid, stale or not
-                if self._current(event.op, Owed.ANSWER):
+                current = self._current(event.op, Owed.ANSWER)
+                spending.returned(self, event.now, event.outcome, current=current)
+                if current:
                     answering.returned(self, event)
             case ev.SessionPersisted():
                 if self._current(event.op, Owed.STORED):
@@ -196,11 +216,14 @@ class Session:
     def _overdue(self, now: float) -> None:
         """Nobody answered, for longer than any answer takes: go on as if the worst had happened."""
         self.log("overdue", what=self.expects)
-        self.emit(fx.Page(text=f"nobody answered for {self.settings.watch_s:.0f} s ({self.expects}); going on without"))
+        step_s = self.settings.limits.seconds_per_step
+        if step_s is None or self.expects != Owed.ANSWER:
+            self.emit(fx.Page(text=f"nobody answered for {self.settings.watch_s:.0f} s ({self.expects}); going on without"))
         if self.expects == Owed.MATERIALS:
             self.ask("again", drain=True)
         elif self.expects == Owed.ANSWER:
-            failure = Failure(fault=Fault.TRANSIENT, message="the call never came back")
+            message = f"no answer within {step_s:g} s" if step_s else "the call never came back"
+            failure = Failure(fault=Fault.TRANSIENT, message=message)
             answering.returned(self, ev.ModelReturned(now=now, op=self.op, outcome=failure))
         else:
             fitting.persisted(self, ev.SessionPersisted(now=now, op=self.op, how="nobody knows"))
@@ -225,6 +248,16 @@ class Session:
     def tokens(self) -> int:
         """Raw tokens of the history."""
         return total(self.messages) + (self.record_block.tokens if self.record_block else 0)
+
+    @property
+    def shape(self) -> Shape:
+        """How the model is asked that it thinks with now."""
+        return self.settings.cheaper.shape if self.cheap and self.settings.cheaper else self.settings.shape
+
+    @property
+    def dollars(self) -> float:
+        """What today has cost, as of the last event."""
+        return self.account.day(self.now).dollars
 
     @property
     def budget(self) -> Budget:
@@ -264,7 +297,8 @@ class Session:
     def expect(self, what: Owed) -> None:
         """Someone outside owes an answer to the operation that has just begun, and not for ever."""
         self.expects = str(what)
-        self.timer_at("watch", self.now + self.settings.watch_s)
+        step_s = self.settings.limits.seconds_per_step if what is Owed.ANSWER else None
+        self.timer_at("watch", self.now + min(self.settings.watch_s, step_s or self.settings.watch_s))
 
     def timer_at(self, tag: str, at: float) -> None:
         """A timer that is void as soon as another operation begins."""

@@ -16,6 +16,8 @@ from .findings import Finding, Findings
 from .messages import Block, Kind, Message
 from .pending import Pending, UnderWay
 from .record import Line, Record
+from .spending import Absence, Account, Stage
+from .spent import Spent
 from .turns import State
 
 if TYPE_CHECKING:
@@ -28,13 +30,20 @@ PLAIN = (
     "linked", "turn", "step", "op", "expects", "bare", "unsaved", "warm", "resets", "fixed_raw", "tail_raw", "raw_sent", "cap_sent",
     "ceiling", "window_seen", "output_seen", "output_guess", "tools_op", "stirred", "stirred_urgent", "drained", "gather_at",
     "not_before", "idle_s", "resumed", "turn_started", "away_since", "woken_by", "turn_had_news", "boosted", "pauses", "remedy",
-    "too_long", "refused", "answers", "outages", "failed_turns", "broken_off", "day", "dollars", "summary_op", "summary_through",
-    "summary_turn", "summary_failures", "urgent_why",
+    "too_long", "refused", "answers", "outages", "failed_turns", "broken_off", "summary_op", "summary_through",
+    "summary_turn", "summary_failures", "urgent_why", "unasked_since", "gone", "called_at", "turn_dollars", "meant", "cheap", "switched_at",
+    "denied_steps", "relaxing",
 )  # fmt: skip
 #: Those that older snapshots do not have.
-ADDED = frozenset({"urgent_why"})
+ADDED = frozenset({
+    "urgent_why", "unasked_since", "gone", "called_at", "turn_dollars", "meant", "cheap", "switched_at", "absent", "account", "stage",
+    "other_learned", "denied_steps", "relaxing",
+})  # fmt: skip
 #: And the others.
-SHAPED = ("state", "calibration", "record", "record_block", "messages", "pending", "under_way", "late")
+SHAPED = (
+    "state", "calibration", "record", "record_block", "messages", "pending", "under_way", "late", "absent", "account",
+    "stage", "other_learned",
+)  # fmt: skip
 
 
 def dump(session: Session) -> dict[str, Any]:
@@ -48,9 +57,16 @@ def dump(session: Session) -> dict[str, Any]:
         "record": _record_out(session.record),
         "record_block": _block_out(session.record_block) if session.record_block else None,
         "messages": [{"role": m.role, "turn": m.turn, "blocks": [_block_out(b) for b in m.blocks]} for m in session.messages],
-        "pending": {k: {"started": p.started, "result": _block_out(p.result) if p.result else None} for k, p in session.pending.items()},
+        "pending": {
+            k: {"started": p.started, "result": _block_out(p.result) if p.result else None, "denied": p.denied}
+            for k, p in session.pending.items()
+        },
         "under_way": {key: list(what) for key, what in session.under_way.items()},
         "late": [_block_out(b) for b in session.late],
+        "absent": str(session.absent),
+        "stage": str(session.stage),
+        "account": [[hour, *spent] for hour, spent in session.account.hours.items()],
+        "other_learned": [asdict(session.other_learned[0]), *session.other_learned[1:]],
     }
 
 
@@ -72,15 +88,25 @@ def load(session: Session, stored: Mapping[str, Any]) -> None:
         session.record_block = _block_in(stored["record_block"]) if stored["record_block"] else None
         session.messages = tuple(Message(m["role"], tuple(_block_in(b) for b in m["blocks"]), m["turn"]) for m in stored["messages"])
         session.pending = {
-            k: Pending(started=p["started"], result=_block_in(p["result"]) if p["result"] else None) for k, p in stored["pending"].items()
+            k: Pending(
+                started=p["started"], result=_block_in(p["result"]) if p["result"] else None, denied=bool(p.get("denied", False))
+            )
+            for k, p in stored["pending"].items()
         }
         session.under_way = {str(key): UnderWay(str(tool), float(since)) for key, (tool, since) in stored["under_way"].items()}
         session.late = tuple(_block_in(b) for b in stored["late"])
         learned_for = stored["learned_for"]
-    except (KeyError, TypeError, AttributeError) as error:
+        session.absent, session.stage = Absence(stored.get("absent", "none")), Stage(stored.get("stage", "free"))
+        session.account = Account(hours={row[0] + 0: Spent(row[1] + 0, row[2] + 0, row[3] + 0.0) for row in stored.get("account", ())})
+        if "other_learned" in stored:
+            row = stored["other_learned"]
+            session.other_learned = (Calibration(**row[0]), row[1] + 0, row[2] + 0, row[3] + 0, row[4] + 0)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"not a session snapshot: {type(error).__name__}: {error}") from error
     if learned_for != _learned_for(session):
         session.window_seen = session.output_seen = session.ceiling = 0
+        session.other_learned = (session.other_learned[0], 0, 0, 0, 0)
+    session.cheap = session.cheap and session.settings.cheaper is not None
 
 
 def _record_out(record: Record) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from . import effects as fx
 from . import events as ev
+from . import spending
 from .findings import MOST, Findings, read
 from .messages import Count
 from .record import Line
-from .waking import spent
 
 if TYPE_CHECKING:
     from .session import Session
@@ -29,7 +29,7 @@ SMALLEST = 64  # raw tokens that a summary may have whatever it stands for
 def want(session: Session) -> None:
     """Ask for a summary if enough talk waits for one."""
     settings, lines = session.settings, session.record.lines
-    if not settings.summary_tokens or session.turn < session.summary_turn:
+    if not settings.summary_tokens or session.turn < session.summary_turn or session.stage is spending.Stage.REFLEXES:
         return
     if sum(len(x.text) for x in lines) < settings.summary_tokens * CHARACTERS:
         return
@@ -55,7 +55,8 @@ def _as_many_as_fit(session: Session) -> tuple[Line, ...]:
 
 def came(session: Session, event: ev.SummaryReady | ev.SummaryFailed) -> None:
     """A summary, or the news that there is none."""
-    spent(session, event.now, event.dollars)
+    if event.dollars or isinstance(event, ev.SummaryReady):
+        spending.paid(session, event.now, event.dollars)
     if not session.summary_op or event.op != session.summary_op:
         session.log("stale", what="summary", op=event.op, current=session.summary_op)
         return

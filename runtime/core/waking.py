@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import events as ev
-from .pending import body_acts
+from . import resting, spending
+from .pending import body_acts, close_calls
+from .spending import Stage
 from .turns import Cause, State
 
 if TYPE_CHECKING:
     from .session import Session
-
-DAY_S = 86_400.0
 
 
 def stirred(session: Session, event: ev.Stirred) -> None:
@@ -42,7 +42,9 @@ def link(session: Session, event: ev.Attached | ev.Detached) -> None:
 
 def rest(session: Session, now: float) -> None:
     """Idle: set the timer that wakes without news, and see whether there is some."""
-    wait = min(session.settings.gather_s, session.idle_s) if session.resumed else session.idle_s
+    spending.settle(session, now)
+    wait = spending.idle_s(session)
+    wait = min(spending.gather_s(session), wait) if session.resumed else wait
     session.gather_at = 0.0
     session.timer_at("idle", max(now + wait, earliest(session, now)))
     look(session, now)
@@ -53,15 +55,14 @@ def look(session: Session, now: float) -> None:
     urgent = session.stirred_urgent > session.drained
     if not urgent and not _news(session):
         return
-    wait = 0.0 if urgent else session.settings.gather_s
-    if over_budget(session, now):
-        if not urgent:
-            return  # the idle timer looks again, on the next day it wakes
-        wait = session.settings.slow_s
-    at = max(now + wait, earliest(session, now))
+    asks_at = spending.asks_at(session, now, meant=urgent)
+    if session.stage is Stage.REFLEXES and not urgent:
+        return  # the idle timer looks again, and wakes once there is money
+    wait = 0.0 if urgent else spending.gather_s(session)
+    at = max(now + wait, earliest(session, now), min(asks_at, now + spending.LOOK_S))
     if not urgent and not session.late:
         at = max(at, body_until(session, now))
-    if at <= now or 0 < session.gather_at <= now:
+    if at <= now or (0 < session.gather_at <= now and asks_at <= now):
         wake(session, now, "news")
     elif not 0 < session.gather_at <= at:
         session.gather_at = at
@@ -84,8 +85,12 @@ def earliest(session: Session, now: float) -> float:
 def gathered(session: Session, now: float) -> None:
     """The time to gather ambient news is over."""
     session.gather_at = 0.0
-    if _news(session):
+    if not _news(session):
+        return
+    if spending.asks_at(session, now, meant=session.stirred_urgent > session.drained) <= now:
         wake(session, now, "news")
+    else:
+        look(session, now)
 
 
 def _news(session: Session) -> bool:
@@ -94,8 +99,8 @@ def _news(session: Session) -> bool:
 
 def idle(session: Session, now: float) -> None:
     """Nothing came for a while."""
-    if over_budget(session, now):
-        session.timer_at("idle", now + session.idle_s)
+    if (at := spending.asks_at(session, now, meant=False)) > now:
+        session.timer_at("idle", min(now + spending.idle_s(session), at))
     elif (until := body_until(session, now)) > now:
         session.timer_at("idle", until)
     else:
@@ -110,7 +115,10 @@ def wake(session: Session, now: float, reason: str) -> None:
     session.turn_started = now
     session.woken_by = reason
     session.resumed = session.turn_had_news = session.boosted = False
+    session.denied_steps = 0
     session.pauses = session.remedy = session.too_long = session.refused = 0
+    session.turn_dollars, session.meant = 0.0, session.stirred_urgent > session.drained
+    spending.choose_model(session, now)
     away_s = round(max(0.0, now - session.away_since), 3) if session.away_since else 0.0
     why = session.urgent_why if session.stirred_urgent > session.drained else ""
     session.log("wake", reason=reason, **({"why": why} if why else {}), **({"away_s": away_s} if away_s else {}))
@@ -122,22 +130,14 @@ def wake_mind(session: Session, now: float, reason: str) -> None:
     session.move(Cause.BODY_WOKE)
     session.log("woken from yield", reason=reason, after_s=round(now - session.away_since, 3))
     back(session, now)
+    session.meant = session.meant or session.stirred_urgent > session.drained
+    if why := spending.refusal(session, now):
+        close_calls(session)
+        resting.end_turn(session, now, why, unfinished=True)
+        return
     session.ask("woke", drain=True, away_s=now - session.away_since)
 
 
 def back(session: Session, now: float) -> None:
     """The clock of a turn stood still while the mind was away."""
     session.turn_started += max(0.0, now - session.away_since)
-
-
-def over_budget(session: Session, now: float) -> bool:
-    """Whether today's money is spent: then only urgent news starts turns, and not many."""
-    spent(session, now, 0.0)
-    return session.dollars >= session.settings.dollars_per_day
-
-
-def spent(session: Session, now: float, dollars: float) -> None:
-    """Money went out."""
-    if (day := int(now // DAY_S)) != session.day:
-        session.day, session.dollars = day, 0.0
-    session.dollars += dollars

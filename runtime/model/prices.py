@@ -46,3 +46,8 @@ def dollars(model: str, usage: Usage, *, written_for_an_hour: int = 0, provider:
     except LookupError:
         return None
     return float(price.total_price)
+
+
+def of_output(model: str, tokens: int) -> float | None:
+    """Dollars of so many output tokens, or None where the model has no known price."""
+    return dollars(model, Usage(output_tokens=tokens))

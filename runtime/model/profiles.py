@@ -29,6 +29,7 @@ class Profile:
         thinking: how thinking is turned off; `always` means that it cannot be.
         forced_tool_choice: whether `tool_choice` may be `any` or `tool`.
         structured: whether an answer can be held to a JSON schema (`output_config.format`).
+        tool_search: whether tools may be deferred and found by the provider's own search.
         dear_above: input tokens above which the whole request costs more, or None.
     """
 
@@ -42,6 +43,7 @@ class Profile:
     forced_tool_choice: bool
     dear_above: int | None = None
     structured: bool = False
+    tool_search: bool = False
 
     @property
     def thinking_off(self) -> Mapping[str, str] | None:
@@ -72,7 +74,7 @@ def _newest(
 ) -> Profile:  # fmt: skip
     return Profile(
         model="", context=1_000_000, max_output=128_000, min_cacheable=min_cacheable, system_in_messages=system_in_messages,
-        thinking=thinking, forced_tool_choice=forced, dear_above=dear, structured=True,
+        thinking=thinking, forced_tool_choice=forced, dear_above=dear, structured=True, tool_search=True,
     )  # fmt: skip
 
 
@@ -92,7 +94,7 @@ _TABLE: Mapping[str, Profile] = {
     "claude-haiku-5-5": _newest(thinking="disable", forced=True, dear=100_000),
     "claude-haiku-4-5": Profile(
         model="", context=200_000, max_output=64_000, min_cacheable=4096, system_in_messages=False, thinking="omit",
-        forced_tool_choice=True, structured=True,
+        forced_tool_choice=True, structured=True, tool_search=True,
     ),
 }  # fmt: skip
 

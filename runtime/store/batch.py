@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from runtime.store import memories
+from runtime.store import memories, spend
 from runtime.store.database import Statement
 from runtime.store.events import many
-from runtime.store.spend import Spend
+from runtime.store.spend import Hour, Spend
 
 Row = tuple[Any, ...]
 
@@ -46,6 +46,7 @@ class Batch:
         self._memories: dict[int, Row] = {}
         self._undone: list[Row] = []
         self._spend: dict[str, Spend] = {}
+        self._hours: dict[int, Hour] = {}
 
     def event(self, id_: int, at: float, turn: int, kind: str, data: str | bytes) -> None:
         """Adds a row, by the id of its last event; ids rise."""
@@ -75,6 +76,10 @@ class Batch:
         """Sets the total of a day."""
         self._spend[day] = total
 
+    def hour(self, number: int, total: Hour) -> None:
+        """Sets the total of an hour."""
+        self._hours[number] = total
+
     def drop_events(self, limit: int) -> None:
         """Drops the oldest events until the rest takes less than `limit`; how many went stays told."""
         while self.event_bytes > limit and len(self.events) > 1:
@@ -91,6 +96,7 @@ class Batch:
         self.checkpoints |= newer.checkpoints
         self.watermarks |= newer.watermarks
         self._spend |= newer._spend
+        self._hours |= newer._hours
         for key, row in newer._memories.items():
             self.memory(key, row)
         for row in newer._undone:
@@ -113,5 +119,6 @@ class Batch:
             (_CHECKPOINT, [(name, *row) for name, row in self.checkpoints.items()]),
             (_WATERMARK, [(world, *row) for world, row in self.watermarks.items()]),
             (_SPEND, [(day, *total) for day, total in self._spend.items()]),
+            (spend.ADD, [(number, *total) for number, total in self._hours.items()]),
         ]
         return [(sql, rows) for sql, rows in tables if rows]

@@ -33,6 +33,8 @@ _CACHE_KIB = 2048
 _WAL_LIMIT = 16 * 1024 * 1024
 _BUSY_MS = 250  # how long SQLite waits for a lock by itself; beyond it the waiting is ours, where it can be cancelled
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+#: So SQLite says, with its code for any error, where damage has struck the number of the format in the head of the file.
+_FORMAT = "unsupported file format"
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _REASONS: Mapping[int, str] = {
     sqlite3.SQLITE_FULL: "the disk is full",
@@ -275,7 +277,7 @@ def _code(error: sqlite3.Error) -> int:
 
 def _told(path: Path, error: sqlite3.Error) -> StoreError:
     code = _code(error)
-    if code in _DAMAGED:
+    if code in _DAMAGED or _FORMAT in str(error):
         return DamagedError(f"{path.name} is damaged: {error}")
     return StoreError(f"{path}: {_REASONS.get(code, str(error))}")
 

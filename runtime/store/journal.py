@@ -19,18 +19,18 @@ from typing import Any, Self
 
 import structlog
 
-from runtime.store import events, memories
+from runtime.store import events, memories, spend
 from runtime.store.batch import Batch
 from runtime.store.database import Database, set_aside
 from runtime.store.errors import DamagedError, StoreError
 from runtime.store.events import Event, storable
 from runtime.store.memories import Frequencies, Label, Memory, Reader
-from runtime.store.spend import Spend
+from runtime.store.spend import Hour, Spend
 
 _LOG = structlog.get_logger("runtime.store")
 
-_VERSION = 3  # in 1 each event had a row of its own, in 2 a memory had no label
-_UPGRADES = {3: memories.UPGRADE}
+_VERSION = 4  # in 1 each event had a row of its own, in 2 a memory had no label, in 3 spending was counted by day only
+_UPGRADES = {3: memories.UPGRADE, 4: spend.UPGRADE}
 _PAGE = 1_000  # rows that are read at once
 #: For so many seconds after many events at once more of them are expected.
 CROWD_S = 1.0
@@ -43,6 +43,7 @@ CREATE TABLE spend(
     day TEXT PRIMARY KEY, calls INTEGER NOT NULL, input_tokens INTEGER NOT NULL, cache_read_tokens INTEGER NOT NULL,
     cache_write_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, dollars REAL NOT NULL
 ) WITHOUT ROWID;;
+{spend.SCHEMA}
 {memories.SCHEMA}
 """
 
@@ -69,8 +70,10 @@ class Journal:
         self._last_id = 0
         self._run_at = float("-inf")  # when many events at once were last queued
         self._spent: dict[str, Spend] = {}
+        self._hours: dict[int, Hour] = {}
         self._frequencies = Frequencies({}, set(), 0)
         self._mending = asyncio.Lock()
+        self.redact: Callable[[str], str] = _as_it_is  # takes secrets out of what is written here
 
     @classmethod
     async def open(
@@ -126,6 +129,8 @@ class Journal:
                 "SELECT day, calls, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, dollars FROM spend"
             )
         }
+        with contextlib.suppress(StoreError):  # a file of an older version, opened for reading only
+            self._hours = {hour: Hour(*figures) for hour, *figures in await self._database.rows(spend.READ, (spend.HOURS_READ,))}
         await self._load_frequencies()
 
     async def _load_frequencies(self) -> None:
@@ -149,7 +154,7 @@ class Journal:
     def append(self, kind: str, data: Mapping[str, Any], *, turn: int = 0) -> int:
         """Adds an event and gives its id. Any data can be written; what JSON cannot hold becomes text."""
         self._last_id += 1
-        self._pending.event(self._last_id, self._clock(), turn, storable(kind), events.written(data))
+        self._pending.event(self._last_id, self._clock(), turn, storable(kind), self.redact(events.written(data)))
         self._pending.drop_events(self._pending_bytes)
         self._touched()
         return self._last_id
@@ -185,6 +190,7 @@ class Journal:
             label: what it is filtered by when it is read.
             about: what a newer line takes the place of an older one by; by default its words.
         """
+        speaker, text, terms = self.redact(speaker), self.redact(text), self.redact(terms)
         key = memories.key_of(speaker, about or text, label)
         terms = storable(terms)
         kept = (storable(label.world), storable(label.epoch), storable(label.subject), label.category, label.purpose, label.sensitivity)
@@ -199,7 +205,7 @@ class Journal:
 
     def checkpoint(self, name: str, text: str) -> None:
         """Keeps a text under a name; the newest wins. It is committed together with the events before it."""
-        data = text.encode("utf-8", "surrogatepass")
+        data = self.redact(text).encode("utf-8", "surrogatepass")
         self._pending.checkpoint(storable(name), (self._clock(), zlib.crc32(data), data))
         self._touched()
 
@@ -210,13 +216,18 @@ class Journal:
 
     def spend(
         self, *, day: str, dollars: float, input_tokens: int = 0, cache_read_tokens: int = 0, cache_write_tokens: int = 0,
-        output_tokens: int = 0,
+        output_tokens: int = 0, hour: int | None = None, steps: int = 0,
     ) -> None:  # fmt: skip
-        """Adds one call to what a day cost."""
+        """Adds one call to what a day cost, and with `hour` (hours since 1970) to that hour; `steps`: how many steps of a turn it was."""
         call = Spend(1, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, dollars)
-        spend = self._spent.get(day, Spend()).plus(call)
-        self._spent[day] = spend
-        self._pending.spend(day, spend)
+        self._spent[day] = self._spent.get(day, Spend()).plus(call)
+        self._pending.spend(day, self._spent[day])
+        if hour is not None:
+            so_far = self._hours.get(hour, Hour())
+            self._hours[hour] = Hour(so_far.steps + steps, so_far.calls + 1, so_far.dollars + dollars)
+            self._pending.hour(hour, self._hours[hour])
+            if len(self._hours) > 2 * spend.HOURS_READ:
+                self._hours = dict(sorted(self._hours.items())[-spend.HOURS_READ :])
         self._touched()
 
     def _touched(self) -> None:
@@ -337,8 +348,10 @@ class Journal:
             aside = set_aside(damaged.path, at=self._clock())
             self._database = await Database.open(damaged.path, schema=_SCHEMA, version=_VERSION)
             self._frequencies = Frequencies({}, set(), 0)
-            for day, spend in self._spent.items():
-                self._pending.spend(day, spend)
+            for day, of_day in self._spent.items():
+                self._pending.spend(day, of_day)
+            for hour, of_hour in self._hours.items():
+                self._pending.hour(hour, of_hour)
             self._tell_set_aside(aside, str(damage))
 
     def _tell_set_aside(self, aside: Path, why: str) -> None:
@@ -445,6 +458,10 @@ class Journal:
         """Dollars of a day so far."""
         return self.spend_of(day).dollars
 
+    def hours(self, *, since: int, until: int = 2**62) -> dict[int, Hour]:
+        """What was spent since the beginning of an hour (hours since 1970), by hour, up to and with `until`; of the newest hours only."""
+        return {hour: spent for hour, spent in sorted(self._hours.items()) if since <= hour <= until}
+
     def spend_of(self, day: str) -> Spend:
         """Everything that was counted for a day so far."""
         return self._spent.get(day, Spend())
@@ -528,3 +545,7 @@ async def _last_id_of(path: Path) -> int:
         return 0
     finally:
         await database.close()
+
+
+def _as_it_is(text: str) -> str:
+    return text

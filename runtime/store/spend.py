@@ -1,4 +1,4 @@
-"""What a day cost."""
+"""What a day cost, and an hour."""
 
 from __future__ import annotations
 
@@ -25,3 +25,22 @@ class Spend(NamedTuple):
             output_tokens=self.output_tokens + more.output_tokens,
             dollars=self.dollars + more.dollars,
         )
+
+
+class Hour(NamedTuple):
+    """Steps, calls and dollars of one hour of UTC, added up. The order is that of the table's columns."""
+
+    steps: int = 0
+    calls: int = 0
+    dollars: float = 0.0
+
+
+#: Hours that are read when a journal is opened: what older ones cost is asked by nobody but by day.
+HOURS_READ = 200
+SCHEMA = "CREATE TABLE spend_hours(hour INTEGER PRIMARY KEY, steps INTEGER NOT NULL, calls INTEGER NOT NULL, dollars REAL NOT NULL);;"
+#: What was counted by day only stands in the first hour of its day.
+_FILL = """INSERT INTO spend_hours
+    SELECT CAST(strftime('%s', day) AS INTEGER) / 3600, calls, calls, dollars FROM spend WHERE strftime('%s', day) IS NOT NULL;;"""
+UPGRADE = f"{SCHEMA}{_FILL}"
+ADD = "INSERT OR REPLACE INTO spend_hours VALUES (?, ?, ?, ?)"
+READ = "SELECT hour, steps, calls, dollars FROM (SELECT * FROM spend_hours ORDER BY hour DESC LIMIT ?) ORDER BY hour"

@@ -19,8 +19,9 @@ from sim.api.decoding import TOO_DEEP
 from sim.api.faults import Break, BrokenAnswer, Dialect, Fault, FaultPlan, HttpError, Inflated, Late, OddAnswer, TooLong
 from sim.api.oddities import bend
 from sim.api.profiles import PROFILES, ModelProfile, find
-from sim.api.prompt import Prompt, Renderer, contents, speaker_digest
+from sim.api.prompt import Prompt, Renderer, Unit, contents, speaker_digest
 from sim.api.replies import Brain, Output, finish
+from sim.api.searching import serve
 from sim.api.usage import Usage
 from sim.api.validation import VERSIONS, Refusal, too_long, validate
 
@@ -59,6 +60,7 @@ class Record:
         dollars: as billed.
         faults: that were at work.
         digest: equal for two requests of which the model reads the same.
+        units: the positions of the prompt with their sizes, in the order tools, system, messages; empty where it was not counted.
     """
 
     number: int
@@ -79,6 +81,7 @@ class Record:
     dollars: float = 0.0
     faults: tuple[Fault, ...] = ()
     digest: bytes = b""
+    units: tuple[Unit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,7 +226,7 @@ class Endpoint:
         inflation = inflated.factor if isinstance(inflated, Inflated) else 1.0
         prompt = prompt.scaled(inflation) if inflation != 1.0 else prompt
         root = f"{profile.model}\n{caller.key}"
-        record = replace(record, tokens=prompt.tokens, window=profile.window, digest=prompt.digest)
+        record = replace(record, tokens=prompt.tokens, window=profile.window, digest=prompt.digest, units=prompt.units)
         claimed = faults.get(TooLong)
         if isinstance(claimed, TooLong):
             said = claimed.tokens if claimed.tokens is not None else max(prompt.tokens, profile.window + 1)
@@ -231,8 +234,13 @@ class Endpoint:
         if (long := too_long(prompt.tokens, body["max_tokens"], profile)) is not None:
             return _refused(record, _too_long_in(self._dialect, prompt.tokens, profile.window, long))
         lookup = self.cache.look_up(prompt, root=root, minimum=profile.min_cacheable, now=record.at)
-        output = self._output(record, body, profile, faults)
+        output, again = self._output(record, body, profile, faults)
         usage = lookup.usage.with_output(math.ceil(output.tokens * inflation))
+        for resumed in again:  # after each search the model reads on, and what it reads is billed
+            longer = self._renderer(profile).render(resumed, thinking=profile.thinking[0], effort=profile.effort).scaled(inflation).tokens
+            usage = usage.and_again(longer, read=lookup.usage.total_input - lookup.usage.input_tokens)
+            if longer > profile.window:
+                output = replace(output, content=(), arguments={}, stop_reason="model_context_window_exceeded")
         message = output.message(message_id=f"msg_01sim{record.number:018d}", model=record.model, usage=usage.as_api())
         record = replace(record, stop_reason=output.stop_reason, content=output.content)
         broken = faults.get(BrokenAnswer)
@@ -270,12 +278,13 @@ class Endpoint:
 
     def _output(
         self, record: Record, body: Mapping[str, Any], profile: ModelProfile, faults: Mapping[type[Any], Fault]
-    ) -> Output:
+    ) -> tuple[Output, tuple[Mapping[str, Any], ...]]:
         counter = self._renderer(profile).counter
         if body["max_tokens"] == 0:  # asked for nothing but to warm the cache
-            return Output(content=(), stop_reason="max_tokens", tokens=0)
+            return Output(content=(), stop_reason="max_tokens", tokens=0), ()
+        served = serve(self._brain, body, serial=record.number)
         output = finish(
-            self._brain.reply(body),
+            served.reply,
             max_tokens=body["max_tokens"],
             room=profile.window - record.tokens,
             stop_sequences=body.get("stop_sequences") or (),
@@ -287,7 +296,7 @@ class Endpoint:
             output = bend(output, odd, body, counter)
         if any(block["type"] == "thinking" for block in output.content):
             output = replace(output, content=tuple(signatures.sign(body, output.content)))
-        return output
+        return output, served.again
 
     def _renderer(self, profile: ModelProfile) -> Renderer:
         tokenizer: Tokenizer = "plain" if self._plain else profile.tokenizer

@@ -67,6 +67,7 @@ class ModelProfile:
         binds_thinking: whether a thinking block is good only after exactly what it was written after.
         sums_output: whether input and `max_tokens` together must fit in the window (models before Sonnet 4.5).
         tokenizer: which of the two generations of tokenizers.
+        tool_search: whether tools may be deferred and searched for; every model of this table knows that, those before it did not.
     """
 
     model: str
@@ -83,6 +84,7 @@ class ModelProfile:
     binds_thinking: bool = False
     sums_output: bool = False
     tokenizer: Literal["new", "old"] = "new"
+    tool_search: bool = True
 
 
 def _profiles() -> Mapping[str, ModelProfile]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from hashlib import blake2b
@@ -107,11 +107,12 @@ class Renderer:
             effort: the effort that the model takes if the request does not say.
         """
         units = [*self._tools(body), *self._system(body)]
+        deferred = {tool["name"]: _definition(tool) for tool in body.get("tools") or () if tool.get("defer_loading")}
         speaker, images, markable = "", False, len(units) - 1
         for message in body.get("messages") or ():
             role = message["role"]
             for block in contents(message["content"]):
-                unit = self._unit(role, block, opens=role != speaker)
+                unit = self._unit(role, block, opens=role != speaker, brings=[deferred[n] for n in referred(block) if n in deferred])
                 speaker, kind = role, block["type"]
                 images = images or kind == "image"
                 if kind not in {"thinking", "redacted_thinking"}:
@@ -130,7 +131,7 @@ class Renderer:
         for tool in body.get("tools") or ():
             if tool.get("defer_loading"):
                 continue  # not in the prompt until a search finds it
-            text = _exact({key: tool[key] for key in sorted(tool) if key not in {"cache_control", "defer_loading"}})
+            text = _definition(tool)
             yield Unit(level=Level.TOOLS, digest=_digest(text), tokens=self.counter.count(text) + TOOL + extra, mark=ttl(tool))
             extra = 0
 
@@ -139,15 +140,17 @@ class Renderer:
             text = block["text"]
             yield Unit(level=Level.SYSTEM, digest=_digest(text), tokens=self.counter.count(text), mark=ttl(block))
 
-    def _unit(self, role: str, block: Mapping[str, Any], *, opens: bool) -> Unit:
-        key = blake2b(f"{role}{opens}{block!r}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    def _unit(self, role: str, block: Mapping[str, Any], *, opens: bool, brings: Sequence[str]) -> Unit:
+        """`brings` are the definitions that stand in the prompt in place of the block's references, each time anew."""
+        key = blake2b(f"{role}{opens}{block!r}{brings or ''}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
         known = self._known.get(key)
         if known is None:
             inner = contents(block.get("content")) if block["type"] == "tool_result" else ()
             known = Unit(
                 level=Level.MESSAGES,
-                digest=speaker_digest(role, block),
-                tokens=block_tokens(block, self.counter) + BLOCK + (SPEAKER if opens else 0),
+                digest=_digest(role, *_read(block), *brings),
+                tokens=block_tokens(block, self.counter) + BLOCK + (SPEAKER if opens else 0)
+                + sum(self.counter.count(text) + TOOL for text in brings),
                 mark=max([ttl(block), *(ttl(each) for each in inner)]),
             )
             self._known.put(key, known)
@@ -157,6 +160,19 @@ class Renderer:
 def speaker_digest(role: str, block: Mapping[str, Any]) -> bytes:
     """The digest of one content block, as it stands in a unit."""
     return _digest(role, *_read(block))
+
+
+def referred(block: Mapping[str, Any]) -> list[str]:
+    """Names of the tools that a block brings into the prompt: found by the provider's search or by one of the client's own."""
+    if block.get("type") == "tool_search_tool_result":
+        return [str(one.get("tool_name")) for one in block["content"].get("tool_references") or ()]
+    if block.get("type") == "tool_result":
+        return [str(one["tool_name"]) for one in contents(block.get("content")) if one.get("type") == "tool_reference"]
+    return []
+
+
+def _definition(tool: Mapping[str, Any]) -> str:
+    return _exact({key: tool[key] for key in sorted(tool) if key not in {"cache_control", "defer_loading"}})
 
 
 def contents(content: Any) -> list[Mapping[str, Any]]:

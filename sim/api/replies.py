@@ -155,7 +155,7 @@ def _deltas(block: Mapping[str, Any], arguments: str | None) -> tuple[dict[str, 
     match block["type"]:
         case "text":
             return {**block, "text": ""}, [{"type": "text_delta", "text": piece} for piece in _pieces(block["text"])]
-        case "tool_use":
+        case "tool_use" | "server_tool_use":
             text = _json(block["input"]) if arguments is None else arguments
             parts = ("", *_pieces(text)) if text else ("",)
             return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in parts]
@@ -192,6 +192,8 @@ def _with_id(block: Mapping[str, Any], serial: int, n: int) -> dict[str, Any]:
 
 
 def _size(block: Mapping[str, Any], counter: TokenCounter) -> int:
+    if block["type"] == "tool_search_tool_result":
+        return 0  # the model did not write it
     return block_tokens(block, counter) + BLOCK
 
 

@@ -33,6 +33,10 @@ class Usage:
         """The same input with this many tokens of output."""
         return replace(self, output_tokens=tokens)
 
+    def and_again(self, tokens: int, *, read: int) -> Usage:
+        """The same request with its prompt read once more at `tokens`, of which `read` came from the cache."""
+        return replace(self, input_tokens=self.input_tokens + tokens - read, cache_read_tokens=self.cache_read_tokens + read)
+
     def as_api(self) -> dict[str, Any]:
         """The `usage` object of an answer."""
         return {

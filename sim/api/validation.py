@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.api import signatures
+from sim.api import searching, signatures
 from sim.api.profiles import ModelProfile
 from sim.api.prompt import contents
 from sim.api.shapes import CountRequest, MessageRequest, SampledRequest, misfits
@@ -19,6 +19,7 @@ from sim.api.shapes import CountRequest, MessageRequest, SampledRequest, misfits
 #: The API versions there are. The newer one knows no sampling parameters, no documents in the assistant's mouth, no cited user.
 VERSIONS = ("2023-06-01", "2026-10-21")
 MAX_MARKS = 4
+MOST_DEFERRED = 10_000
 _Blocks = Sequence[tuple[int, int, str, Mapping[str, Any]]]  # message, position in it, role, block
 _Turns = list[tuple[str, list[tuple[int, int, Mapping[str, Any]]]]]  # role, then message, position and block
 _SIGNED = {"thinking", "redacted_thinking"}
@@ -92,6 +93,7 @@ def problems(
     yield from _roles(body, profile, strict_roles=strict_roles)
     yield from _places(blocks)
     yield from _pairs(turns)
+    yield from searching.breaches(blocks, body.get("tools") or (), resumes=resumes)
     yield from _ending(body, profile, resumes=resumes)
     if any(block["type"] == "thinking" for _, _, _, block in blocks):
         yield from _signatures(body, profile, blocks)
@@ -145,8 +147,15 @@ def _tools(body: Mapping[str, Any], profile: ModelProfile, blocks: _Blocks) -> I
     if tools and all(tool.get("defer_loading") for tool in tools):
         yield "At least one tool must have defer_loading=false. All tools cannot be deferred."
     for n, tool in enumerate(tools):
+        kind = str(tool.get("type") or "custom")
+        if kind.startswith("tool_search_tool_") and not profile.tool_search:
+            yield f"tools.{n}: '{profile.model}' does not support tool types: {kind}"
+        elif tool.get("defer_loading") and not profile.tool_search:
+            yield f"tools.{n}.{kind}.defer_loading: tool search is not supported on this model"
         if tool.get("defer_loading") and tool.get("cache_control"):
             yield f"tools.{n}.custom: Tools with defer_loading=true cannot have cache_control set."
+    if sum(bool(tool.get("defer_loading")) for tool in tools) > MOST_DEFERRED:
+        yield f"tools: at most {MOST_DEFERRED} tools may have defer_loading=true"
     choice = body.get("tool_choice")
     if choice and not tools:
         yield "tool_choice: tool_choice may only be specified while providing tools."
@@ -245,7 +254,7 @@ def _roles(body: Mapping[str, Any], profile: ModelProfile, *, strict_roles: bool
 def _places(blocks: _Blocks) -> Iterator[str]:
     for n, k, role, block in blocks:
         kind = block["type"]
-        if kind in {"tool_use", "server_tool_use"} and role != "assistant":
+        if kind in {"tool_use", "server_tool_use", "tool_search_tool_result"} and role != "assistant":
             yield f"messages.{n}: `{kind}` blocks can only be in `assistant` messages"
         elif kind == "tool_result" and role != "user":
             yield f"messages.{n}: `tool_result` blocks can only be in `user` messages"

@@ -17,6 +17,7 @@ from runtime.core.fitting import room_of
 from runtime.core.layout import Fixed, Shape, make_fixed
 from runtime.core.repair import problems
 from runtime.core.session import Session, Settings
+from runtime.core.spending import DAY_S, Stage
 from runtime.core.turns import State
 from runtime.core.values import HISTORY_FAULTS, OPERATOR_FAULTS, Answer, Failure, Fault, Outcome, Stop, Usage
 
@@ -25,7 +26,7 @@ from .histories import RULE, bare, count, flat, print_of, prose
 NOW = 1_700_000_000.0
 TAIL = f"[standing rules] {RULE}\n[budget] step 1 of 8"
 #: Log lines after which the next request need not extend the last one.
-EDITS = frozenset({"set aside", "repair", "thinking dropped", "cut further"})
+EDITS = frozenset({"set aside", "repair", "thinking dropped", "cut further", "model"})
 #: Faults that say that this very request will not do.
 REJECTIONS = HISTORY_FAULTS | {Fault.TOO_LONG, Fault.OUTPUT_LIMIT}
 LONGEST_TIMER_S = 1_800.0
@@ -71,6 +72,7 @@ class Shell:
         self.logs: list[fx.Log] = []
         self.bodies: list[Mapping[str, Any]] = []
         self.pages: list[str] = []
+        self.absences: list[fx.Absent] = []
         self.spoken: list[str] = []
         self.rejected: set[str] = set()
         self.last: list[str] | None = None
@@ -134,6 +136,8 @@ class Shell:
                 self.spoken.append(effect.text)
             case fx.Page():
                 self.pages.append(effect.text)
+            case fx.Absent():
+                self.absences.append(effect)
             case fx.End():
                 assert effect.code in (3, 5)
                 assert effect.code == 3 or not self.answered, "a key that was refused later ended the session"
@@ -149,7 +153,7 @@ class Shell:
         assert print_of(body) not in self.rejected, "a rejected request is sent again"
         assert any(RULE in b["text"] for b in body["system"])
         assert json.dumps(body).count('"cache_control"') <= 4
-        if self.settings.shape.tail_as_system:
+        if self.session.shape.tail_as_system:
             tail = {"role": "system", "content": [{"type": "text", "text": TAIL}]}
             assert body["messages"][-1] == tail or body["messages"][-1]["role"] == "assistant"  # a paused answer goes back as it is
         self._sized(call)
@@ -199,7 +203,7 @@ class Shell:
                 assert session.linked
                 if session.stirred_urgent > session.drained:
                     assert "gather" in live, "urgent news and nothing will wake it"
-                elif session.stirred > session.drained and session.dollars < self.settings.dollars_per_day:
+                elif session.stirred > session.drained and session.stage is not Stage.REFLEXES:
                     assert "gather" in live, "news and nothing will wake it"
             case State.THINKING:
                 owed = self.asked or self.call
@@ -298,6 +302,13 @@ class Shell:
             self.calls_of_turn = 0
         self.feed(ev.ModelReturned(now=self.now, op=call.op, outcome=outcome, event=self.events))
 
+    def returned_late(self, dollars: float) -> None:
+        """A call that is waited for no more comes back after all."""
+        assert self.call
+        outcome = Answer(content=({"type": "text", "text": "late"},), stop=Stop.END_TURN, usage=self.usage(), dollars=dollars)
+        call, self.call = self.call, None
+        self.feed(ev.ModelReturned(now=self.now, op=call.op, outcome=outcome))
+
     def usage(self, output: int = 20) -> Usage:
         """What the provider counts for the call under way."""
         assert self.call is not None
@@ -320,11 +331,12 @@ class Shell:
         """The model call fails."""
         self.returned(Failure(fault=fault, message=f"{fault} it is", **more))
 
-    def finish(self, call: str, size: int = 40, *, error: bool = False) -> None:
-        """A tool has its result."""
+    def finish(self, call: str, size: int = 40, *, error: bool = False, denied: bool = False) -> None:
+        """A tool has its result; `denied`: it was not run."""
         self.events += 1
         text = prose(size, f"result{self.events}")
-        self.feed(ev.ToolFinished(now=self.now, op=self.tools.pop(call), call=call, text=text, error=error, event=self.events))
+        op = self.tools.pop(call)
+        self.feed(ev.ToolFinished(now=self.now, op=op, call=call, text=text, error=error, event=self.events, denied=denied))
 
     def start(self, call: str) -> None:
         """A tool was accepted as a long action."""
@@ -394,6 +406,8 @@ class Shell:
             return
         if not self.session.linked:
             self.attach()
+        if self.session.stage is Stage.REFLEXES:
+            self.now = max(self.now, (self.now // DAY_S + 1) * DAY_S)  # what may be spent was spent: on the next day it is heard
         name = f"addressed{self.events}"
         self.hear(60, urgent=True, name=name)
         heard = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -160,7 +161,8 @@ def test_b12_thinking_is_replayed_whole_or_dropped_whole() -> None:
     """B12 (claude-code 63203): untouched it goes back byte for byte; an eviction further up drops all; a 400 rebuilds once without."""
     thought = {"type": "thinking", "thinking": "hm", "signature": "sig"}
     call = {"type": "tool_use", "id": "a", "name": "look", "input": {}}
-    shell = life(settings_of())
+    plain = Shape(model="m")
+    shell = life(replace(settings_of(), shape=plain))
     told(shell, 40)
     shell.answer(thought, call, stop=Stop.TOOL_USE)
     shell.finish("a")
@@ -171,7 +173,7 @@ def test_b12_thinking_is_replayed_whole_or_dropped_whole() -> None:
     assert "thinking" not in str(shell.bodies[-1]["messages"])
     assert "result1" in str(shell.bodies[-1]["messages"]), "the newest item is not blamed yet"
     shell.say()
-    old = life(settings_of(2_400))
+    old = life(replace(settings_of(2_400), shape=plain))
     told(old, 40)
     old.answer(thought, call, stop=Stop.TOOL_USE)
     old.finish("a", 3_000)
@@ -180,6 +182,12 @@ def test_b12_thinking_is_replayed_whole_or_dropped_whole() -> None:
     told(old, 2_000)
     assert "evicted" in str(old.bodies[-1]["messages"])
     assert "thinking" not in str(old.bodies[-1]["messages"])
+    moved = life(settings_of())  # the tail that the thinking was bound to stands elsewhere in the next request
+    told(moved, 40)
+    moved.answer(thought, call, stop=Stop.TOOL_USE)
+    moved.finish("a")
+    moved.prepare()
+    assert "thinking" not in str(moved.bodies[-1]["messages"])
 
 
 def test_c14_the_factor_is_learned_and_kept() -> None:

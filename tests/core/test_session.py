@@ -81,7 +81,7 @@ def test_news_that_was_drained_already_costs_no_call() -> None:
 def test_over_the_days_money_only_urgent_news_starts_turns_and_few() -> None:
     """C9: the NPC slows down and does not fall silent; the idle timer does not put the slow turn off; the next day it is awake again."""
     shell = awake(dollars_per_day=0.01)
-    shell.answer({"type": "text", "text": "Well met."}, dollars=0.02)
+    shell.answer({"type": "text", "text": "Well met."}, dollars=0.0097)
     shell.hear(40)
     assert "gather" not in {tag for tag, t in shell.timers.items() if t.op == shell.session.op}
     shell.hear(40, urgent=True)

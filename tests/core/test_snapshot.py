@@ -41,7 +41,8 @@ def test_a_snapshot_holds_all_that_a_session_is() -> None:
 @pytest.mark.parametrize(
     "broken",
     [
-        {"version": 0}, {"turn": "7"}, {"linked": 1}, {"dollars": None}, {"state": "asleep"}, {"messages": [{"role": "user"}]},
+        {"version": 0}, {"turn": "7"}, {"linked": 1}, {"account": [["noon", 1]]}, {"stage": "broke"}, {"state": "asleep"},
+        {"other_learned": [{"factor": 1.0}, "big"]}, {"messages": [{"role": "user"}]},
         {"messages": None}, {"pending": {"a": {}}}, {"record": {"lines": 3}}, {"calibration": {"slope": 1}}, {"late": [{"kind": "poem"}]},
     ],
 )  # fmt: skip

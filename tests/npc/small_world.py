@@ -10,10 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from npc.approvals.signing import Secret
 from npc.character import Character
 from npc.home import Home
 from npc.living import settings_of
 from npc.persona import Persona, parse_persona
+from npc.secrets import Redactor
 from runtime.agent import TimedCount
 from runtime.core.effects import End
 from runtime.model.client import ModelClient
@@ -125,6 +127,7 @@ class SmallWorld:
     async def query(self, id: str) -> None:  # noqa: A002 - the protocol's own word
         """See `World.query`: this world remembers nothing, or else says nothing while the action goes on."""
         self.queries.append(id)
+        self._changes.tell()
         if self.remembers:
             return
         self.here.finished(ActResult(id=id, state=ActState.UNKNOWN))
@@ -197,6 +200,8 @@ class Oda:
         self.changes = Changes()
         self.brain = Scripted()
         self.hours: Hours | None = None  # a clock that the test turns
+        self.webhook_secret: Secret | None = None
+        self.redactor: Redactor | None = None  # who knows the secrets
         self.model = MessagesAPI(self.brain, 12_000, on_request=self.changes.tell, keep=1_000)
         tables = {"wake": "idle_s = 3600.0\nidle_max_s = 7200.0\ngather_s = 0.0"} | persona
         more = "\n".join(f"[{table}]\n{keys}" for table, keys in tables.items())
@@ -223,7 +228,8 @@ class Oda:
                 character = Character(
                     persona=self.persona, home=home, journal=journal, model=client, world=world, settings=chosen,
                     count=TimedCount(COUNT), watch=watch, clock=self.hours.clock if self.hours else time.time,
-                    sleep=self.hours.sleep if self.hours else asyncio.sleep,
+                    sleep=self.hours.sleep if self.hours else asyncio.sleep, webhook_secret=self.webhook_secret,
+                    redactor=self.redactor,
                 )  # fmt: skip
                 life = Life(character, world, self.changes)
                 life.task = asyncio.create_task(character.live())

@@ -315,7 +315,7 @@ async def test_the_same_goal_is_not_tried_for_ever(tmp_path: Path) -> None:
             await life.until(lambda: len(life.saw("turn")) == 2)
             assert len(life.world.acts) == 4
         assert results[:2] == ["[failed] The gate is shut."] * 2
-        assert "[not run: go with these very arguments has failed 2 times from here, the last time: The gate is shut." in results[2]
+        assert "[not done: go with these very arguments has failed 2 times from here, the last time: The gate is shut." in results[2]
         refused = await stored(house.home, "goal refused")
         assert len(refused) == 4
         assert refused[0].data["args"] == {"place": "mill"}

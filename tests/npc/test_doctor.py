@@ -446,7 +446,11 @@ WORLDS: dict[str, tuple[tuple[ActionSpec, ...], str, str, str, tuple[str, ...]]]
     "a schema that makes no sense": ((SAY, ODD), "", "actions", "warn", ("ring", "bell", "properties")),
     "more than fits": (
         (SAY, *(replace(ODD, name=f"ring_{n}", schema={}, description="Ring the bell of one house. " * 30) for n in range(90))),
-        "[model]\nwindow = 8000\n", "actions", "warn", ("91 actions", "--window"),
+        '[tools]\nsearch = "off"\n[model]\nwindow = 8000\n', "actions", "warn", ("91 actions", "--window"),
+    ),
+    "more than fits, found by words": (
+        (SAY, *(replace(ODD, name=f"ring_{n}", schema={}, description="Ring the bell of one house. " * 30) for n in range(90))),
+        '[tools]\nsearch = "own"\n[model]\nwindow = 8000\n', "actions", "ok", ("90 of 91", "npc_find_tool"),
     ),
     "no description": ((SAY, replace(SAY, name="hum", description="")), "", "actions", "warn", ("hum",)),
     "a guard that guards nothing": (

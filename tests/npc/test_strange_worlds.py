@@ -32,7 +32,7 @@ async def test_a_world_of_five_hundred_actions_leaves_room_to_live(tmp_path: Pat
     words_ = "Do one of the many things that this world offers to whoever has the time to read of them. " * 4
     many = [replace(WALK, name=f"act{n}", description=words_) for n in range(500)]
     flood = ActionSpec(name="flood", description="x" * 8_000, schema={"type": "object", "properties": {f"p{n}": {} for n in range(9_000)}})
-    async with oda(tmp_path) as house, house.life(actions=[*many, flood, SAY]) as life:
+    async with oda(tmp_path, tools='search = "off"') as house, house.life(actions=[*many, flood, SAY]) as life:
         await life.world.tell("Oda, are you there?")
         await life.until(lambda: settled(life, 1))
         assert life.world.said == ["I hear you."]

@@ -21,7 +21,7 @@ function offer(spec, run) {
   const { properties = {}, required = [], ...rest } = spec;
   const schema = { type: 'object', properties, required, additionalProperties: false };
   ACTIONS.set(spec.name, {
-    spec: { effect: 'write', reversible: false, reach: 'contained', kind: 'instant', moves_body: false, ...rest, schema },
+    spec: { effect: 'write', reach: 'contained', kind: 'instant', moves_body: false, ...rest, schema },
     run,
   });
 }

@@ -37,7 +37,7 @@ def serve(
 
     homes = Homes(home, npc)
     volumes = homes.shelf.refresh()
-    listening = _listen(host, port)
+    listening = listening_on(host, port)
     known = listening.getsockname()
     name = f"[{known[0]}]" if ":" in known[0] else known[0]
     url = f"http://{name}:{known[1]}/"
@@ -63,12 +63,12 @@ def serve(
         listening.close()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listening_on(host: str, port: int) -> socket.socket:
     """A socket on this address; a port that is taken, or a host that is none, is a sentence."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except OSError as error:
-        raise Usage(f"{host} is no address of this machine: leave out --host to read on this machine only") from error
+        raise Usage(f"{host} is no address of this machine: leave out --host to serve this machine only") from error
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -16,7 +16,9 @@ from rich.text import Text
 
 from sim.oracle import Finding
 from sim.product import RUNGS
-from sim.run import Life, Options
+
+if TYPE_CHECKING:
+    from sim.run import Life, Options  # a run gathers figures while it goes on, so it stands on this package and not the other way round
 
 SHOWN_FINDINGS = 12
 
