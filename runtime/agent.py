@@ -393,12 +393,11 @@ class Agent:
         data |= {name: value for name, value in (("gist", list(result.gist)), ("told", told), ("denied", result.denied)) if value}
         event = self.journal.append("tool_result", data, turn=self.session.turn)
         self._provenance.resulted(event, call, result.text, error=result.error)
-        self.post(
-            ev.ToolFinished(
-                now=self.clock(), op=op, call=call, text=result.text, error=result.error, event=event, gist=result.gist, told=told,
-                denied=result.denied,
-            )  # fmt: skip
-        )
+        ended = ev.ToolFinished(
+            now=self.clock(), op=op, call=call, text=result.text, error=result.error, event=event, gist=result.gist, told=told,
+            denied=result.denied,
+        )  # fmt: skip
+        self.post(ended)
 
     async def _persist(self, asked: fx.PersistSession) -> None:
         try:

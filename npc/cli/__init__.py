@@ -34,9 +34,10 @@ app.add_typer(approvals.app, name="approvals")
 OWN = frozenset({"approvals", "attach", "doctor", "status", "log", "replay", "diary"})
 
 
-def add_plugins() -> None:
-    """Add the commands of the packages above this one."""
-    for entry in sorted(entry_points(group="npc.commands"), key=lambda e: e.name):
+def add_plugins(wanted: str = "") -> None:
+    """Add the commands of the packages above this one: the wanted one, or all where it is none of them."""
+    entries = entry_points(group="npc.commands")
+    for entry in [e for e in entries if e.name == wanted] or sorted(entries, key=lambda e: e.name):
         command = entry.load()
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=entry.name)
@@ -48,7 +49,7 @@ def main() -> None:
     """Run the command line of this process."""
     try:
         if not OWN & set(sys.argv[1:2]):
-            add_plugins()
+            add_plugins(*sys.argv[1:2])
         app()
     except NpcError as error:
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"npc: {error}", markup=False)

@@ -7,7 +7,7 @@ import json
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -15,10 +15,11 @@ from rich.console import Console
 from npc.errors import Misconfigured
 from npc.home import Home, find_home
 from npc.persona import load_persona
-from npc.replay import Report, replay
-from runtime.model.counting import Counter
 from runtime.store.errors import StoreError
 from runtime.store.journal import Journal
+
+if TYPE_CHECKING:
+    from npc.replay import Report
 
 
 def command(
@@ -45,6 +46,9 @@ def command(
 async def _run(home: Home, since: int) -> Report:
     if not await asyncio.to_thread(home.database_path.exists):
         raise Misconfigured(f"there is no event log at {home.database_path}: the NPC has never lived; start it with npc attach")
+    from npc.replay import replay  # noqa: PLC0415 - the whole character and the provider's package: only this command pays for them
+    from runtime.model.counting import Counter  # noqa: PLC0415
+
     persona = await asyncio.to_thread(load_persona, home.persona_path)
     try:
         async with await Journal.open(home.database_path, clock=time.time, read_only=True) as journal:

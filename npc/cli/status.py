@@ -100,7 +100,7 @@ async def _stage(journal: Journal) -> dict[str, Any]:
 def _budget(told: dict[str, Any]) -> str:
     """The same in a line."""
     words = [f"{told['stage']}: {told['why']}" if told["stage"] != "free" else "free"]
-    if told["mind"] == "away" and told["mind_why"] not in told["why"]:
+    if told["mind"] == "away" and told["stage"] != "reflexes":
         words.append(f"on reflexes, {told['mind_why']}")
     words.append(f"${told['dollars_day']:.4f} today, ${told['dollars_hour']:.4f} and {told['steps_hour']:,} steps this hour")
     return "; ".join(words)

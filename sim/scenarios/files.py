@@ -5,7 +5,6 @@ Invariant: what is loaded is whole: every scenario that a part names has been fo
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -13,11 +12,15 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from npc.errors import Misconfigured
+from npc.toml import parse
 from sim.scenarios.shapes import File, Phase
 
 MAX_FILE_BYTES = 1_000_000
 #: Scenarios inside of scenarios, and of those that are told at the same time.
 DEEPEST, MOST_AT_ONCE = 8, 8
+#: Full stops in a line: a key of very many parts costs the TOML reader their square in memory.
+MOST_DOTS = 1_000
 
 
 class ScenarioError(Exception):
@@ -123,12 +126,12 @@ def _text(path: Path) -> str:
 
 
 def _parsed(name: str, text: str) -> File:
+    if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
+        raise ScenarioError(f"{name} has a line with more than {MOST_DOTS:,} full stops")
     try:
-        return File.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(f"{name} is no TOML: {error}") from error
-    except RecursionError as error:
-        raise ScenarioError(f"{name} is nested too deeply") from error
+        return File.model_validate(parse(text, where=name))
+    except Misconfigured as error:
+        raise ScenarioError(str(error)) from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part + 1 if isinstance(part, int) else part) for part in first["loc"])

@@ -1,4 +1,4 @@
-"""What the tests of the evals share: the command as its users type it, and one run of all cases."""
+"""What the tests of the evals share: the command as its users type it."""
 
 from __future__ import annotations
 
@@ -49,9 +49,3 @@ def typed(*words: str) -> Typed:
 @pytest.fixture(name="npc_eval", scope="session")
 def _npc_eval() -> Callable[..., Typed]:
     return typed
-
-
-@pytest.fixture(scope="session")
-def whole() -> Typed:
-    """One run of all shipped cases against the shipped baseline."""
-    return typed("--json")

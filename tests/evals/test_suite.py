@@ -18,14 +18,22 @@ ASKED = {
 }  # fmt: skip
 
 
-@pytest.mark.xdist_group("evals")
-def test_all_shipped_cases_hold_and_nothing_is_worse_than_the_baseline(whole: Typed) -> None:
-    """C25: exit status 0, no regression, every case of the baseline was run; `--json` is one object."""
-    failed = {case["name"]: case["problems"] for case in whole.data["cases"] if not case["passed"]}
-    assert failed == {}
+@pytest.mark.timeout(300)  # ten seconds or so, but for a machine that others use too
+def test_all_shipped_cases_hold_and_nothing_is_worse_than_the_baseline(npc_eval: Callable[..., Typed]) -> None:
+    """C24, C25: exit status 0, no regression, in far less than two minutes; `--json` is one object with cost and turns beside success."""
+    whole = npc_eval("--json")
+    cases = {case["name"]: case for case in whole.data["cases"]}
+    assert {name: case["problems"] for name, case in cases.items() if not case["passed"]} == {}
     assert [change for change in whole.data["changes"] if change["worse"]] == []
     assert whole.status == 0
-    assert len(whole.data["cases"]) >= 25
+    assert len(cases) >= 25
+    assert sum(case["seconds"] for case in cases.values()) < 90
+    assert whole.data["dollars_per_resolved"] > 0
+    assert whole.data["turns_to_completion"] >= 1
+    assert whole.data["pass_hat"] == {"1": 1.0}
+    night = cases["long-silence"]
+    assert night["lived_s"] > 8 * 3600
+    assert night["steps"] < 12, "a night of eight hours costs a few calls"
 
 
 def test_there_are_cases_of_every_kind() -> None:
@@ -34,23 +42,6 @@ def test_there_are_cases_of_every_kind() -> None:
     assert {kind: tags[kind] for kind in ASKED if tags[kind] < ASKED[kind]} == {}
     for case in load_all(shipped()):
         assert case.about, case.name
-
-
-@pytest.mark.xdist_group("evals")
-def test_cost_and_turns_are_told_beside_success(whole: Typed) -> None:
-    """C24: dollars per resolved task and turns to completion, for each case and together; a night of eight hours costs a few calls."""
-    assert whole.data["dollars_per_resolved"] > 0
-    assert whole.data["turns_to_completion"] >= 1
-    night = next(case for case in whole.data["cases"] if case["name"] == "long-silence")
-    assert night["lived_s"] > 8 * 3600
-    assert night["steps"] < 12
-    assert whole.data["pass_hat"] == {"1": 1.0}
-
-
-@pytest.mark.xdist_group("evals")
-def test_a_whole_run_is_quick(whole: Typed) -> None:
-    """C25: all cases together take far less than two minutes of wall clock."""
-    assert sum(case["seconds"] for case in whole.data["cases"]) < 90
 
 
 def test_a_run_for_people_is_a_table_with_figures_and_pass_hat(npc_eval: Callable[..., Typed]) -> None:

@@ -10,6 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,12 @@ from playwright.sync_api import Browser, Error, Page, sync_playwright
 from typer.testing import CliRunner
 
 from sim.cli import app
+from sim.report import Report
 from sim.report.buckets import SeriesGrid
+from sim.report.collect import collect
 from sim.report.figures import PARTS, Figures, read
 from sim.report.page import page
+from sim.run import Options
 from tests.npc.test_diary_browser import _CONTRAST
 from tests.sim.sample_figures import HOSTILE, sample
 
@@ -95,6 +99,14 @@ def test_every_fault_has_an_end(figures: Figures) -> None:
         assert all(how.startswith("good again") for how in kind.ended)
         assert kind.worst_turns <= 2
     assert len(life.faults) == sum(k.times for k in life.fault_kinds)
+
+
+def test_folders_of_this_machine_stay_out_of_the_file() -> None:
+    """S3: a file of figures can be shown to anybody: of paths only the file's name is kept."""
+    options = Options(turns=1, window=4_000, recording=Path("/hidden/place/tavern.jsonl"), keep=Path("/hidden/homes"), command=("/hidden/npc",))
+    text = collect(Report(options, []), command="npc sim flood", now=datetime(2031, 5, 7, tzinfo=UTC)).model_dump_json()
+    assert "tavern.jsonl" in text
+    assert "hidden" not in text
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(-1e9, 1e9)), min_size=1, max_size=400))

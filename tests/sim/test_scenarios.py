@@ -89,7 +89,7 @@ def test_scenarios_are_told_at_the_same_time_or_one_after_another(tmp_path: Path
     ("text", "said"),
     [
         ("about = 'x'", "has phases or parts"),
-        ("about = ", "is no TOML"),
+        ("about = ", "line 1: this is not TOML"),
         ("about = 'x'\n[[phase]]\nturns = 0", "phase.1.turns"),
         ("about = 'x'\n[[phase]]\nturns = 1\ntell = [{ what = 'dragons' }]", "phase.1.tell.1.what"),
         ("about = 'x'\n[[phase]]\nturns = 1\ntell = [{ what = 'blow', times = [9, 2] }]", "from the least to the most"),
@@ -97,7 +97,8 @@ def test_scenarios_are_told_at_the_same_time_or_one_after_another(tmp_path: Path
         ("about = 'x'\n[[phase]]\nturns = 1\nsurprise = 1", "phase.1.surprise"),
         ("about = 'x'\n[[part]]\nscenario = 'own.toml'\nturns = 1", "leads back to itself"),
         ("about = 'x'\n[[part]]\nscenario = 'nowhere'\nturns = 1", "no scenario is called 'nowhere'"),
-        ("a" + ".a" * 50_000 + " = 1", r"own\.toml"),
+        ("a" + ".a" * 50_000 + " = 1", "1,000 full stops"),
+        ("about = 'x'\npace_s = " + "[" * 5_000, "nested too deep|not TOML"),
     ],
 )
 def test_a_file_with_a_mistake_is_one_sentence(tmp_path: Path, text: str, said: str) -> None:
