@@ -11,6 +11,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import structlog
@@ -37,6 +38,8 @@ from runtime.store.journal import Journal
 log = structlog.get_logger("runtime")
 
 CHECKPOINT = "session"
+#: After so many failed calls in a row a server error may be the history's own fault, and the endpoint is asked something else as well.
+SUSPICIOUS, SERVER_ERROR, PROBE_TOKENS, PROBE_S = 8, 500, 16, 30.0
 RESET_S = 60.0  # a disk that hangs keeps nobody from a reset for longer
 SUMMARY_RULES = (
     "You keep the record of a character who lives on: from the talk in <talk> (each line with the number of its event) and what was "
@@ -335,10 +338,9 @@ class Agent:
 
     async def _call(self, call: fx.CallModel) -> None:
         start = time.perf_counter()
-        try:
-            outcome: Answer | Failure = await self.model.call(call.body)
-        except Exception as error:  # noqa: BLE001 (the client promises values; a broken promise must not wedge the loop)
-            outcome = Failure(fault=Fault.LOCAL, message=f"{type(error).__name__}: {error}"[:300])
+        outcome = await self._asked(call)
+        if isinstance(outcome, Failure) and outcome.status == SERVER_ERROR and self.session.outages >= SUSPICIOUS:
+            outcome = await self._suspected(outcome, call)
         seconds = round(time.perf_counter() - start, 3)
         if isinstance(outcome, Answer):
             kind = "answer"
@@ -357,6 +359,35 @@ class Agent:
         if isinstance(outcome, Answer) and (warning := self._cache.saw(self.clock(), outcome.usage)):
             self.journal.append("alarm", {"text": warning}, turn=call.turn)
             self.host.page(warning)
+
+    async def _asked(self, call: fx.CallModel) -> Answer | Failure:
+        try:
+            return await self.model.call(call.body)
+        except Exception as error:  # noqa: BLE001 (the client promises values; a broken promise must not wedge the loop)
+            return Failure(fault=Fault.LOCAL, message=f"{type(error).__name__}: {error}"[:300])
+
+    async def _suspected(self, failure: Failure, call: fx.CallModel) -> Answer | Failure:
+        """An endpoint that has failed many times in a row is asked something else: if it answers that, it is our history's fault.
+
+        Unless the trouble has just ended: so the request is made once more after that.
+        """
+        body = {"model": call.body["model"], "max_tokens": PROBE_TOKENS, "messages": [{"role": "user", "content": "Are you there?"}]}
+        if "thinking" in call.body:
+            body["thinking"] = call.body["thinking"]
+        try:
+            other = await self.model.call(body, deadline_s=PROBE_S)
+        except Exception as error:  # noqa: BLE001 (see above)
+            other = Failure(fault=Fault.LOCAL, message=str(error)[:300])
+        now = self.clock()
+        self._spend(other, now)
+        if spending.counts(other):
+            self.post(ev.Paid(now=now, dollars=other.dollars or 0.0))
+        if isinstance(other, Failure):
+            return failure
+        again = await self._asked(call)
+        if isinstance(again, Answer) or again.status != SERVER_ERROR:
+            return again
+        return replace(again, fault=Fault.INVALID, message=f"the endpoint answers others, and never this: {again.message}"[:300])
 
     def _spend(self, outcome: Answer | Failure, now: float, *, steps: int = 0) -> None:
         """Told to the store as it was told to the session: with the same time, so that both count it in the same hour."""

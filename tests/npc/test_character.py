@@ -22,7 +22,7 @@ from npc.hearing import Ears
 from npc.pairguard import PairGuard
 from runtime.core.effects import Call
 from runtime.store.journal import Journal
-from sim.messages_api import KEY_REFUSED, OVERLOADED, FaultPlan, Late, Reply, Rule
+from sim.messages_api import KEY_REFUSED, OVERLOADED, SERVER_ERROR, FaultPlan, Late, Reply, Rule
 from sim.reading import Reading
 from tests.npc.small_world import SAY, Changes, Life, SmallWorld, oda, use, words
 from world_adapter.frames import ActResult, ActState, Rollback
@@ -176,6 +176,31 @@ async def test_an_outage_of_the_model_is_waited_out_and_the_line_is_answered_onc
             await life.until(lambda: life.saw("turn"))
             assert len(life.saw("waiting")) == 3
             assert life.world.said == ["I hear you."]
+
+
+async def test_a_server_that_fails_at_this_history_alone_is_not_asked_for_ever(tmp_path: Path) -> None:
+    """P1, P11: an error of the server that only this conversation brings about is found out by asking it something else, and let go."""
+    cursed: Any = lambda body: "a cursed page" in str(body["messages"])  # noqa: E731 - a condition of the plan
+    async with oda(tmp_path) as house:
+        house.model.faults = FaultPlan([Rule(fault=SERVER_ERROR, where=cursed)])
+        async with house.life() as life:
+            await life.world.tell("Oda, here is a cursed page")
+            await life.until(lambda: life.saw("turn"))
+            await life.world.tell("Oda, are you there?")
+            await life.until(lambda: life.world.said)
+            assert len(life.saw("model failure")) < 20
+            assert life.saw("set aside")
+
+
+async def test_an_outage_with_the_same_error_costs_no_history(tmp_path: Path) -> None:
+    """P1: where the server fails at everything it is waited for, and the line is answered afterwards, whole."""
+    async with oda(tmp_path) as house:
+        house.model.faults = FaultPlan([Rule(fault=SERVER_ERROR, times=25)])
+        async with house.life() as life:
+            await life.world.tell("Oda, the seventh lantern?")
+            await life.until(lambda: life.saw("turn"))
+            assert not life.saw("set aside")
+        assert any("seventh lantern" in reading.news for reading in house.requests())
 
 
 async def test_the_world_goes_while_it_thinks_and_the_turn_is_taken_up_when_it_is_back(tmp_path: Path) -> None:
