@@ -273,7 +273,7 @@ class Oracle:
             if times > 1:
                 self._once("C35", action, f"the action {action!r} was carried out {times} times")
         for name, times in done.items():
-            if name != "say" and times > asked.get(name, 0):
+            if name not in ("say", guarded) and times > asked.get(name, 0):
                 text = f"{name!r} was carried out {times} times, and the model asked for it {asked.get(name, 0)} times"
                 self._once("C35", name, text)
         if done.get(guarded):
@@ -382,7 +382,7 @@ class Oracle:
             tally.whole += 1
         else:
             self._all_whole = False
-            if _CUT.search(reading.opening_text):
+            if _CUT.search(reading.opening_text) or _CUT.search(_around(turn, reading)):
                 tally.cut += 1
             else:
                 text = missing[0].text[-40:]
@@ -410,6 +410,13 @@ class Oracle:
         if MOST_PER_BYTE * sum(len(x.text.encode("utf-8", "replace")) for x in turn.lines) <= room:
             return True  # so small that nobody has to count
         return sum(self._count(x.text) for x in turn.lines) <= room
+
+
+def _around(turn: Turn, reading: Reading) -> str:
+    """The messages in which something of the turn stands: news that came while the NPC was busy is not in the newest opening."""
+    sign = f"#{turn.number}."
+    whole = ("\n".join(block_text(b) for b in content) for _, content in reading.messages)
+    return "\n".join(text for text in whole if sign in text)
 
 
 def absent(turn: Turn, reading: Reading) -> list[Line]:

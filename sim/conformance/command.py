@@ -14,7 +14,6 @@ import typer
 from rich.console import Console
 
 from npc.errors import Misconfigured
-from npc.living import secret
 from sim.conformance.examination import Patience, Plan, examine
 from sim.conformance.report import as_json, rendered
 from world_adapter.client import WebsocketWorld
@@ -44,6 +43,8 @@ def conformance(
 
     Example: npc sim conformance ws://127.0.0.1:8765 --npc mira --act 'say {"text": "hello"}'
     """
+    from npc.living import secret  # noqa: PLC0415 (it brings the whole product, which no other command of this group should wait for)
+
     console = Console(stderr=as_json_)
     try:
         plan = Plan(

@@ -21,6 +21,8 @@ from sim.report.figures import Figures, Life
 
 #: Lives with plots of their own; the others stand in the table of lives.
 MOST_DRAWN = 4
+#: Steps of a plot, of all lives together: a page stays small enough to be sent.
+MOST_BUCKETS = 600
 #: Rows of a table.
 MOST_ROWS = 200
 #: What the tiles at the top show: name in the summary, words, format.
@@ -52,8 +54,11 @@ def page(figures: Figures) -> str:
         NoPlotsError: the plotting library is not installed.
     """
     lives = sorted(figures.lives, key=lambda life: (-life.turns_failed, -len(life.resets), -len(life.faults)))
+    chosen = lives[:MOST_DRAWN]
+    most = max(MOST_BUCKETS // max(len(chosen), 1), plots.NARROW)
     drawn = [
-        _Drawn(key=f"life-{n}", life=life, plots=list(_plots(life, figures, f"life-{n}"))) for n, life in enumerate(lives[:MOST_DRAWN], 1)
+        _Drawn(key=f"life-{n}", life=life, plots=list(_plots(_thinned(life, most), figures, f"life-{n}")))
+        for n, life in enumerate(chosen, 1)
     ]
     return environment().get_template("report.html").render(
         figures=figures,
@@ -135,6 +140,18 @@ def _plots(life: Life, figures: Figures, key: str) -> Iterator[plots.Plot]:
         ),
     )  # fmt: skip
     return (plot for plot in made if plot is not None)
+
+
+def _thinned(life: Life, most: int) -> Life:
+    """A life in as many steps as are to be drawn."""
+    return life.model_copy(
+        update={
+            "fill": plots.coarser(life.fill, most) if life.fill else None,
+            "series": {name: plots.thinner(series, most) for name, series in life.series.items()},
+            "rungs": tuple(rung.model_copy(update={"marks": plots.fewer(rung.marks, 2 * most)}) for rung in life.rungs),
+            "fault_kinds": tuple(kind.model_copy(update={"marks": plots.fewer(kind.marks, 2 * most)}) for kind in life.fault_kinds),
+        }
+    )
 
 
 def span_of(life: Life) -> tuple[float, float]:

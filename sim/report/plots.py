@@ -98,7 +98,7 @@ def window(life: Life, axis: Axis, *, name: str) -> Plot | None:
         with canvas(width, height) as figure:
             top = figure.add_axes(_place(width, height, bottom=below + tall + 0.12, tall=chart))
             foot = figure.add_axes(_place(width, height, bottom=below, tall=tall), sharex=top)
-            coarse = _coarser(fill, NARROW) if narrow else fill
+            coarse = coarser(fill, NARROW) if narrow else fill
             _stack(top, coarse)
             steps = _steps(coarse.x, coarse.width)
             top.step(steps.edges, steps.of(coarse.low), where="post", color=INK, linewidth=0.7, linestyle=":", label="emptiest request")
@@ -226,7 +226,7 @@ def _panel(axes: Axes, panel: Panel, *, narrow: bool) -> None:
 def _rows(axes: Axes, made: Sequence[tuple[str, str, Marks]], *, narrow: bool) -> None:
     """A row of marks for each; the first on top."""
     for n, (_, shade, marks) in enumerate(made):
-        shown = _fewer(marks, 2 * NARROW) if narrow else marks
+        shown = fewer(marks, 2 * NARROW) if narrow else marks
         most = max(shown.times, default=1)
         foot = -n - 0.45
         ticks(axes, [(at + shown.width / 2, foot, foot + 0.2 + 0.7 * t / most) for at, t in zip(shown.x, shown.times, strict=True)], shade)
@@ -305,7 +305,7 @@ def _groups(x: Sequence[float], width: float, most: int, wide: float = 0.0) -> t
 
 
 def thinner(series: Series, most: int, *, wide: float = 0.0) -> Series:
-    """A series in at most so many buckets, each at least so wide."""
+    """A series in at most so many buckets, each at least so wide; its percentiles stay those of all values."""
     width, groups = _groups(series.x, series.width, most, wide)
     return Series(
         unit=series.unit, width=width, x=tuple(groups), samples=series.samples, median=series.median, most_99=series.most_99,
@@ -315,7 +315,8 @@ def thinner(series: Series, most: int, *, wide: float = 0.0) -> Series:
     )  # fmt: skip
 
 
-def _coarser(fill: Fill, most: int) -> Fill:
+def coarser(fill: Fill, most: int) -> Fill:
+    """What stood in the window in at most so many buckets."""
     width, groups = _groups(fill.x, fill.width, most)
     high = fill.high
     fullest = [max(held, key=high.__getitem__) for held in groups.values()]
@@ -324,6 +325,7 @@ def _coarser(fill: Fill, most: int) -> Fill:
     return Fill(limit=fill.limit, width=width, x=tuple(groups), low=low, parts=parts, requests=fill.requests)
 
 
-def _fewer(marks: Marks, most: int) -> Marks:
+def fewer(marks: Marks, most: int) -> Marks:
+    """Marks in at most so many buckets."""
     width, groups = _groups(marks.x, marks.width, most)
     return Marks(width=width, x=tuple(groups), times=tuple(sum(marks.times[n] for n in held) for held in groups.values()))

@@ -1,6 +1,6 @@
 """Gathers one NPC's figures while it lives, and from its own log afterwards.
 
-Invariant: it looks on and changes nothing, costs well under a millisecond a request, and is bounded in memory however long the life. What a
+Invariant: it looks on and changes nothing and is bounded in memory however long the life. What a
 request is made of, what it cost and how a fault ended is seen at the model's end; what the ladder did and how long it took is read from the
 product's log once the run is over.
 """

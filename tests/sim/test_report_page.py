@@ -24,7 +24,7 @@ from sim.cli import app
 from sim.report import Report
 from sim.report.buckets import SeriesGrid
 from sim.report.collect import collect
-from sim.report.figures import PARTS, Figures, read
+from sim.report.figures import PARTS, Figures, Fill, read
 from sim.report.page import page
 from sim.run import Options
 from tests.npc.test_diary_browser import _CONTRAST
@@ -43,7 +43,7 @@ _SMALLEST = "Math.min(...[...document.querySelectorAll('svg.plot text')].map(t =
 def flooded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """A short flood in foul weather, as a user runs it: the folder of its two files, and what it printed."""
     folder = tmp_path_factory.mktemp("flooded")
-    words = ("--turns", "12", "--window", str(WINDOW), "--seed", "3", "--model-faults", "overload:0.2", "--json")
+    words = ("--turns", "12", "--window", str(WINDOW), "--seed", "3", "--model-faults", "overload:0.1", "--json")
 
     async def run() -> tuple[bytes, bytes]:
         process = await asyncio.create_subprocess_exec(
@@ -103,7 +103,8 @@ def test_every_fault_has_an_end(figures: Figures) -> None:
 
 def test_folders_of_this_machine_stay_out_of_the_file() -> None:
     """S3: a file of figures can be shown to anybody: of paths only the file's name is kept."""
-    options = Options(turns=1, window=4_000, recording=Path("/hidden/place/tavern.jsonl"), keep=Path("/hidden/homes"), command=("/hidden/npc",))
+    told, keep = Path("/hidden/place/tavern.jsonl"), Path("/hidden/homes")
+    options = Options(turns=1, window=4_000, recording=told, keep=keep, command=("/hidden/npc",))
     text = collect(Report(options, []), command="npc sim flood", now=datetime(2031, 5, 7, tzinfo=UTC)).model_dump_json()
     assert "tavern.jsonl" in text
     assert "hidden" not in text
@@ -149,6 +150,20 @@ def test_the_page_is_one_small_file_that_runs_nothing(flooded: tuple[Path, dict[
     ids = re.findall(r' id="([^"]+)"', text)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'href="#([^"]+)"', text)) <= set(ids), "every link leads somewhere"
+
+
+def test_a_run_of_many_lives_stays_small(figures: Figures) -> None:
+    """S3: twenty long lives are a table of all and plots of those with most to see, in coarser steps, below 3 MB."""
+    one = sample().lives[0].model_copy(update={"series": {}, "fault_kinds": ()})  # drawing them takes long, and they are small
+    fill = Fill(
+        limit=10_000, width=4, x=tuple(range(0, 2_400, 4)), low=(3_000,) * 600, requests=5_000,
+        parts={part: tuple(100 + (n * 37 + k * 11) % 900 for k in range(600)) for n, part in enumerate(PARTS)},
+    )  # fmt: skip
+    lives = tuple(one.model_copy(update={"npc": f"Oda{n}", "fill": fill, "turns_failed": n % 7}) for n in range(20))
+    text = page(figures.model_copy(update={"lives": lives}))
+    assert len(text.encode()) < MAX_BYTES
+    assert all(f"Oda{n}</th>" in text for n in range(20))
+    assert "the plots below are of the 4 with most to see, 16 others have none" in text
 
 
 @pytest.fixture(scope="module")
