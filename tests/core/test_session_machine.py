@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from runtime.core import events as ev
+from runtime.core.layout import Shape
 from runtime.core.session import Session
+from runtime.core.spending import Cheaper, Limits
 from runtime.core.turns import State
 from runtime.core.values import Fault, Stop
 
@@ -22,8 +24,15 @@ SIZES = (40, 1, 200, 900, 3_000, 9_000, 36_000)
 sizes = st.sampled_from(SIZES)
 urgency = st.booleans()
 IDS = ("call_1", "call_2", "call_1", "", "odd id!", "call_3")
+ENDS = ("result", "error", "denied", "denied", "large", "long", "open")
 TAGS = ("idle", "gather", "retry", "yield", "tools", "watch", "unheard of")
 FAULTS = tuple(f for f in Fault if f is not Fault.TOO_LONG)
+
+HARD_LIMITS = Limits(
+    seconds_per_step=30.0, output_per_step=200, dollars_per_turn=0.003, steps_per_hour=9, calls_per_hour=9, soft_share=0.4,
+    reserve_share=0.3,
+)  # fmt: skip
+CHEAPER = Cheaper(shape=Shape(model="small", tail_as_system=False))
 
 
 class Life(RuleBasedStateMachine):
@@ -35,11 +44,16 @@ class Life(RuleBasedStateMachine):
         factor=st.sampled_from((1.4, 0.9, 2.6)),
         summary_tokens=st.sampled_from((0, 30)),
         dollars=st.sampled_from((5.0, 0.01)),
+        limits=st.sampled_from((Limits(), Limits(), HARD_LIMITS)),
+        cheaper=st.sampled_from((None, CHEAPER)),
         hurry=st.sampled_from((True, True, False)),
     )
-    def begin(self, window: int, tail_as_system: bool, factor: float, summary_tokens: int, dollars: float, hurry: bool) -> None:
+    def begin(
+        self, window: int, tail_as_system: bool, factor: float, summary_tokens: int, dollars: float, limits: Limits,
+        cheaper: Cheaper | None, hurry: bool,
+    ) -> None:  # fmt: skip
         self.hurry = hurry
-        more = {"summary_tokens": summary_tokens, "dollars_per_day": dollars, "steps_per_turn": 4}
+        more = {"summary_tokens": summary_tokens, "dollars_per_day": dollars, "steps_per_turn": 4, "limits": limits, "cheaper": cheaper}
         settings = settings_of(window, tail_as_system=tail_as_system, **more)
         self.shell = Shell(settings, factor=factor)
         self.shell.attach()
@@ -106,7 +120,7 @@ class Life(RuleBasedStateMachine):
         self._hurry()
 
     @precondition(lambda self: self.shell.call)
-    @rule(ends=st.lists(st.sampled_from(("result", "error", "large", "long", "open")), min_size=1, max_size=4), reverse=st.booleans())
+    @rule(ends=st.lists(st.sampled_from(ENDS), min_size=1, max_size=4), reverse=st.booleans())
     def exchange(self, ends: list[str], reverse: bool) -> None:
         """A step with tools: each ends at once, becomes a long action, or stays open."""
         ids = [f"step_{self.session.op}_{n}" for n in range(len(ends))]
@@ -116,7 +130,7 @@ class Life(RuleBasedStateMachine):
             if end == "long":
                 self.shell.start(call)
             elif end != "open":
-                self.shell.finish(call, 9_000 if end == "large" else 300, error=end == "error")
+                self.shell.finish(call, 9_000 if end == "large" else 300, error=end in ("error", "denied"), denied=end == "denied")
         self._hurry()
 
     @precondition(lambda self: self.shell.call)
@@ -225,7 +239,7 @@ class Life(RuleBasedStateMachine):
     def _changes_nothing(self, event: ev.Event) -> None:
         before = self.session.snapshot()
         self.shell.feed(event)
-        assert {**self.session.snapshot(), "day": 0, "dollars": 0} == {**before, "day": 0, "dollars": 0}
+        assert {**self.session.snapshot(), "account": 0} == {**before, "account": 0}
 
     @rule(what=st.sampled_from(("twin", "twin", "crash", "restarted")))
     def process(self, what: str) -> None:
