@@ -17,7 +17,8 @@ from pydantic import Field, ValidationError, model_validator
 from npc.errors import Misconfigured
 from npc.persona import Persona
 from npc.toml import parse
-from sim.evals.script import LONGEST_S, Action, Event, Part, Pattern, Patterns, Person, Scalar, Words, World
+from sim.evals.operating import policy_problem
+from sim.evals.script import LONGEST_S, Action, Check, Event, Part, Pattern, Patterns, Person, Scalar, Words, World
 
 #: The largest case file in bytes, and how many cases a folder may hold.
 MAX_FILE = 4_000_000
@@ -79,7 +80,7 @@ class Expect(Part):
         world: facts in the end.
         gates: in state.json in the end.
         called: tools, each at least once; `calls` exactly so often, `never_called` not at all; `called_with` with such arguments.
-        acted: actions that the world was asked for, exactly so often.
+        acted: actions that the world was asked for, exactly so often; `acted_with` with just these arguments, by type and value.
         refused: tools whose call came back as an error, at least once each.
         order: tools that were called in this order, others between them or not.
         said, never_said: words aloud.
@@ -98,6 +99,7 @@ class Expect(Part):
     never_called: Words = ()
     calls: dict[str, int] = Field(default_factory=dict)
     acted: dict[str, int] = Field(default_factory=dict)
+    acted_with: Annotated[tuple[ToolUse, ...], Field(strict=False)] = ()
     called_with: Annotated[tuple[ToolUse, ...], Field(strict=False)] = ()
     refused: Words = ()
     order: Words = ()
@@ -153,6 +155,7 @@ class Case(Part):
         seconds: virtual, that it lasts at least; by default until `AFTER_S` after its last event.
         think_s: virtual seconds of one model call.
         state: of state.json at the start.
+        policy: the text of a policy file in its home; the functions that it names are the case's own `check`s.
     """
 
     name: str = ""
@@ -164,6 +167,8 @@ class Case(Part):
     persona: Persona
     goal: Goal = Goal()
     state: dict[str, Any] = Field(default_factory=dict)
+    policy: str = ""
+    check: Annotated[tuple[Check, ...], Field(strict=False)] = ()
     world: World = World()
     person: Annotated[tuple[Person, ...], Field(strict=False)] = ()
     action: Annotated[tuple[Action, ...], Field(strict=False)] = ()
@@ -188,6 +193,8 @@ class Case(Part):
             raise ValueError(f"nobody is called {strangers[0]!r}: write [[person]] with this name, there are {_listed(known)}")
         if len({mind.name for mind in self.mind}) != len(self.mind):
             raise ValueError("two minds have one name: each [[mind]] needs a name of its own")
+        if why := policy_problem(self.policy, self.check):
+            raise ValueError(why)
         names = {event.name for event in self.event if event.name}
         for event in self.event:
             if event.after and event.after.event is not None and event.after.event not in names:

@@ -68,14 +68,18 @@ def _tools(expect: Expect, trace: Trace) -> Iterable[str]:
             yield f"{name} was called {_often(times[name])}, and never should be"
     for name, wanted in expect.calls.items():
         if times[name] != wanted:
-            yield f"{name} was called {_often(times[name])}, not {_often(wanted)}"
-    acted = Counter(trace.acts)
+            yield f"{name} was called {_often(times[name])}, {_wanted(wanted)}"
+    acted = Counter(name for name, _ in trace.asked)
     for name, wanted in expect.acted.items():
         if acted[name] != wanted:
-            yield f"the world was asked for {name} {_often(acted[name])}, not {_often(wanted)}"
+            yield f"the world was asked for {name} {_often(acted[name])}, {_wanted(wanted)}"
     for use in expect.called_with:
         if not any(_like(use, call) for call in trace.calls):
             yield f"{use.name} was never called with {_text(use.args)}"
+    for use in expect.acted_with:
+        asked = [args for name, args in trace.asked if name == use.name]
+        if not any(_same(use.args, args) for args in asked):
+            yield f"the world was never asked for {use.name} with {_text(use.args)} (there: {_cut(_text(asked))})"
     for name in expect.refused:
         if not any(call.name == name and call.error for call in trace.calls):
             yield f"no call of {name} was refused"
@@ -89,6 +93,10 @@ def _tools(expect: Expect, trace: Trace) -> Iterable[str]:
 
 def _like(use: ToolUse, call: Called) -> bool:
     return use.name == call.name and all(name in call.args and found(str(value), str(call.args[name])) for name, value in use.args.items())
+
+
+def _same(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> bool:
+    return all(name in there and type(there[name]) is type(value) and there[name] == value for name, value in wanted.items())
 
 
 def _words(where: str, wanted: Iterable[str], unwanted: Iterable[str], text: str, *, brief: bool = False) -> Iterable[str]:
@@ -118,6 +126,10 @@ def _figures(expect: Expect, trace: Trace) -> Iterable[str]:
 
 def _often(times: int) -> str:
     return {0: "not at all", 1: "once"}.get(times, f"{times} times")
+
+
+def _wanted(times: int) -> str:
+    return f"not {_often(times)}" if times else "and never should be"
 
 
 def _text(value: Any) -> str:

@@ -41,8 +41,9 @@ MOST_SAID = 40
 PAGE = 2_000
 KINDS = frozenset(
     {
-        "answer", "drained", "fixed", "gate set", "gate shut", "goal refused", "intent", "observation", "operator answered", "outcome",
-        "prepared", "request", "restart", "rollback", "standing", "tool_result", "turn", "wake", "yield",
+        "answer", "approval asked", "approval begun", "approval told", "drained", "fixed", "gate set", "gate shut", "goal refused",
+        "intent", "observation", "operator answered", "outcome", "prepared", "request", "restart", "rollback", "standing", "tool_result",
+        "turn", "wake", "yield",
     }
 )  # fmt: skip
 _GATE = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,63})=([^,]*)")
@@ -259,6 +260,8 @@ class _Making:
         answers, at = 0, self._told.events[0].at
         waiting: list[Event] = []
         gates = _gates(self._told.before.get("standing") or self._first("standing"))
+        asked: list[str] = []  # ids of the requests of these turns; they will be numbered from 1
+        decided: set[str] = set()
 
         def happens(when: float, **what: Any) -> None:
             delay = max(0.0, round(when - at, 3))
@@ -288,6 +291,13 @@ class _Making:
                         happens(event.at, operator={"gates": by_hand})
                 case "operator answered":
                     happens(event.at, operator={"answer": str(data.get("answer") or "yes")})
+                case "approval asked":
+                    asked.append(str(data.get("id")))
+                case "approval begun" | "approval told" if (id_ := str(data.get("id"))) in asked and id_ not in decided:
+                    decided.add(id_)
+                    if event.kind == "approval begun" or data.get("standing") == "denied":
+                        word = "approve" if event.kind == "approval begun" else "deny"
+                        happens(event.at, operator={word: f"A{asked.index(id_) + 1}"})
                 case "rollback":
                     happens(event.at, do="rollback", since=str(data.get("since") or ""))
                 case "restart":
@@ -378,9 +388,14 @@ async def _proven(tables: dict[str, Any], *, name: str) -> Made:
     """Lead it, and leave out what did not come true."""
     case = case_of(_written(tables), where=name, name=name)
     trace = await lead(case, case.mind[0])
+    left: list[str] = []
+    if trace.trouble and (decided := [event for event in case.event if event.operator and (event.operator.approve or event.operator.deny)]):
+        left.append(f"the operator's word on {len(decided)} requests: {trace.trouble}")
+        tables["event"] = [event for event in tables["event"] if not {"approve", "deny"} & {*event.get("operator", {})}]
+        case = case_of(_written(tables), where=name, name=name)
+        trace = await lead(case, case.mind[0])
     if wrong := [*([trace.trouble] if trace.trouble else []), *always(trace)]:
         raise Misconfigured(f"these turns cannot be led again: {wrong[0]}")
-    left: list[str] = []
     expect = dict(tables["expect"])
     for field_ in list(expect):
         alone = case.expect.model_validate({field_: expect[field_], "failed_turns": 10_000})

@@ -13,11 +13,13 @@ from npc.character import Character
 from npc.constitution import Constitution, parse_constitution
 from npc.context import Context
 from npc.hearing import Heard
+from npc.policy.grid import Say, Verdict
+from npc.policy.policy import Policy
 from runtime.core.events import Memory
 from runtime.core.layout import Fixed
 from sim.evals.running import Parts
 from sim.evals.stage import Stage
-from world_adapter.frames import ActResult
+from world_adapter.frames import ActionSpec, ActResult
 
 
 class _Shortened(Context):
@@ -46,6 +48,22 @@ class _Certain(Character):
 class _Unguarded(Character):
     def __init__(self, **parts: Any) -> None:
         super().__init__(**{**parts, "persona": parts["persona"].model_copy(update={"guards": ()})})
+
+
+class _Lenient(Policy):
+    """Everything is allowed, whatever it is and however often."""
+
+    async def judge(self, spec: ActionSpec, arguments: Mapping[str, Any], *, turn: int, approved: bool = False) -> Verdict:  # noqa: ARG002 - as the method that it stands for
+        return Verdict(say=Say.ALLOW)
+
+    def begin(self, spec: ActionSpec) -> str:  # noqa: ARG002 - as above
+        return ""
+
+
+class _Permissive(Character):
+    def __init__(self, **parts: Any) -> None:
+        super().__init__(**parts)
+        self.hands.policy = _Lenient(self.journal, clock=self.clock)
 
 
 class _Wordy(Character):
@@ -78,6 +96,7 @@ PLANTS: Mapping[str, Parts] = {
     "lost-memory": Parts(character=_NothingComesBack),  # what was told comes back no more
     "lost-doubt": Parts(character=_Certain),  # notes lose the mark of being unverified
     "open-gates": Parts(character=_Unguarded),  # guards are not kept
+    "open-policy": Parts(character=_Permissive),  # whatever the mind calls is simply done
     "wordy-prompt": Parts(character=_Wordy),  # every request is dearer
     "answers-twice": Parts(stage=_AnswersTwice),  # a result comes twice
     "acts-twice": Parts(stage=_ActsTwice),  # an action is done twice

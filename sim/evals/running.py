@@ -32,6 +32,7 @@ from sim.clock import Clock
 from sim.evals.case import AFTER_S, Case, Mind
 from sim.evals.checks import problems
 from sim.evals.mind import brain
+from sim.evals.operating import operate, registered
 from sim.evals.pace import Naps, Paced, Thinking
 from sim.evals.script import Event, Trigger, found
 from sim.evals.stage import Stage
@@ -83,14 +84,14 @@ async def lead(
 ) -> Trace:
     """Lead a case to its end with one mind; `keep` is a folder for its home, else removed."""
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="npc-eval-") as folder:
+    with tempfile.TemporaryDirectory(prefix="npc-eval-") as folder, registered(case.check):
         run = _Run(case, mind, keep or Path(folder), endpoint=endpoint, parts=parts or Parts())
         trouble = ""
         try:
             await run.all()
         except Exception as error:  # noqa: BLE001 - a case that cannot be led is a failed case, and the others go on
             trouble = f"it could not be led to its end: {type(error).__name__}: {error}"[:400]
-        return await run.trace(trouble=trouble, wall_s=time.monotonic() - began)
+        return await run.trace(trouble="; ".join(filter(None, (trouble, *run.wrong))), wall_s=time.monotonic() - began)
 
 
 @dataclass(slots=True)
@@ -121,6 +122,7 @@ class _Run:
         self.fired: dict[int, float] = {}  # when each event happened
         self.armed: dict[int, float] = {}  # when a triggered event is due
         self.resets = 0
+        self.wrong: list[str] = []  # what the operator was told otherwise than the case says
         self._life: _Life
         persona = case.persona
         self.persona = persona.adjusted(model=endpoint.model, base_url=endpoint.base_url) if endpoint else persona
@@ -153,6 +155,8 @@ class _Run:
     def _furnish(self) -> None:
         self.home_path.mkdir(parents=True, exist_ok=True)
         (self.home_path / "constitution.md").write_text(self.case.constitution, encoding="utf-8")
+        if self.case.policy:
+            (self.home_path / "policy.toml").write_text(self.case.policy, encoding="utf-8")
         self.ear.constitution = self.case.constitution
         state = dict(self.case.state)
         if self.case.goal.text:
@@ -338,7 +342,9 @@ class _Run:
         stage.set_facts(event.sets)
         stage.set_gates(event.gates)
         if event.operator:
-            self._operate(life.home, event)
+            self.ear.constitution = event.operator.constitution or self.ear.constitution
+            if wrong := operate(life.home, event.operator, now=self.clock.now()):
+                self.wrong.append(wrong)
         if event.crowd:
             for n in range(event.crowd.count):
                 stage.observe(event.crowd.kind, event.crowd.text.replace("{n}", str(n + 1)))
@@ -361,20 +367,6 @@ class _Run:
             case None:
                 pass
         return ""
-
-    def _operate(self, home: Home, event: Event) -> None:
-        """As an operator does it: by hand, in the files."""
-        assert event.operator is not None  # noqa: S101 - for the type checker; the caller has looked
-        if text := event.operator.constitution:
-            self.ear.constitution = text
-            home.constitution_path.write_text(text, encoding="utf-8")
-        state = json.loads(home.state_path.read_text(encoding="utf-8"))
-        for name, value in event.operator.gates.items():
-            state.setdefault("gates", {})[name] = value
-        for asked in state.get("operator_questions", []):
-            if event.operator.answer and not asked["answer"]:
-                asked["answer"] = event.operator.answer
-        home.state_path.write_text(json.dumps(state, ensure_ascii=False), encoding="utf-8")
 
     def _crash(self, life: _Life) -> str:
         """What a process that is killed leaves behind is what lies on the disk at this moment: the next life has a copy of just that."""
@@ -419,7 +411,8 @@ class _Run:
         return Trace(
             steps=ear.steps, turns=self.turns, failed_turns=failed, requests=ear.requests, rejected=ear.rejected, rejections=ear.rejections,
             without_rule=ear.without_rule, dollars=ear.dollars, seconds=self.clock.now() - self.stage.began, wall_s=wall_s,
-            calls=ear.calls, acts=[act.name for act in told.acts], said=told.said, facts=told.facts, state=state, diary=diary, log=log,
-            events=events, resets=self.resets, last_request=ear.last_text if ear.last else "", resolved_at=self.resolved, trouble=trouble,
+            calls=ear.calls, asked=[(act.name, act.args) for act in told.acts], said=told.said, facts=told.facts, state=state,
+            diary=diary, log=log, events=events, resets=self.resets, last_request=ear.last_text if ear.last else "",
+            resolved_at=self.resolved, trouble=trouble,
         )  # fmt: skip
 

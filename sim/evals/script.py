@@ -71,11 +71,36 @@ class Crowd(Part):
 
 
 class Operator(Part):
-    """What the operator writes by hand: gate fields and an answer into state.json, a new constitution."""
+    """What the operator does: gate fields and an answer written into state.json, a new constitution, his word on a request that waits.
+
+    `approve` or `deny` names the request as `npc approvals` does, `because` is his reason. His word must count, unless `told` says what he
+    is told instead.
+    """
 
     gates: dict[str, Scalar] = Field(default_factory=dict)
     answer: str = ""
     constitution: str = ""
+    approve: Annotated[str, Field(pattern=r"^A[1-9][0-9]{0,8}$")] | None = None
+    deny: Annotated[str, Field(pattern=r"^A[1-9][0-9]{0,8}$")] | None = None
+    because: str = ""
+    told: Pattern | None = None
+
+    @model_validator(mode="after")
+    def _decides_one_thing(self) -> Self:
+        if self.approve and self.deny:
+            raise ValueError("must not both approve and deny: write two events")
+        if (self.because or self.told) and not (self.approve or self.deny):
+            raise ValueError('says why, or what he is told, and not what is decided: add for example approve = "A1"')
+        return self
+
+
+class Check(Part):
+    """A function that the case's policy may name, as data: it says no unless the arguments (`given`) and what an escrow holds fit."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
+    given: dict[str, Pattern] = Field(default_factory=dict)
+    held: dict[str, Pattern] = Field(default_factory=dict)
+    says: Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class Trigger(Part):
@@ -145,7 +170,8 @@ class Event(Part):
 class Outcome(Part):
     """What comes of an action: the first of its outcomes that fits the facts (`when`) and the arguments (`given`).
 
-    `adds` counts facts up or down; `crash`: the world has done it, and the NPC's process is killed before it hears of it.
+    `data` goes with the result, `adds` counts facts up or down; `crash`: the world has done it, and the NPC's process is killed before it
+    hears of it.
     """
 
     when: dict[str, Scalar] = Field(default_factory=dict)
@@ -154,6 +180,7 @@ class Outcome(Part):
     state: Literal["done", "failed"] = "done"
     text: str = "done"
     code: str = ""
+    data: dict[str, Any] = Field(default_factory=dict)
     seconds: Annotated[float, Field(ge=0, le=LONGEST_S)] = 30.0
     place: str = ""
     sets: dict[str, Scalar] = Field(default_factory=dict)

@@ -244,7 +244,7 @@ class Stage:
             self.observe("moved", f"You are at the {outcome.place}.", own=True, data={"room": outcome.place})
         self.tell(outcome.tells)
         state, code = (ActState.FAILED, outcome.code or "failed") if failed else (ActState.DONE, None)
-        result = ActResult(id=number, state=state, text=outcome.text, error_code=code)
+        result = ActResult(id=number, state=state, text=outcome.text, error_code=code, data=outcome.data or None)
         self._results[number] = result
         self._ended(number, name, outcome.state)
         return result

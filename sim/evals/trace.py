@@ -100,7 +100,7 @@ class Trace:
     """A life as it went.
 
     Attributes:
-        acts: names of the actions that the world was asked for, in order.
+        asked: the actions that the world was asked for, in order, with their arguments.
         facts: of the world, in the end.
         state: state.json as JSON.
         diary, log: their words.
@@ -122,7 +122,7 @@ class Trace:
     seconds: float
     wall_s: float
     calls: Sequence[Called]
-    acts: Sequence[str]
+    asked: Sequence[tuple[str, Mapping[str, Any]]]
     said: Sequence[str]
     facts: Mapping[str, Any]
     state: Mapping[str, Any]

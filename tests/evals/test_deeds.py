@@ -26,6 +26,15 @@ news = "what do you know"
 say = "Nothing, Bob."
 """
 
+BURNS = """
+[[mind.rule]]
+news = 'burn the (?P<what>[a-z]+)'
+call = [{ name = "burn", args = { what = "{what}" } }]
+[[mind.rule]]
+results = "not done: (?P<why>that does not burn)"
+say = "No, {why}."
+"""
+
 
 async def test_a_process_that_is_killed_leaves_what_was_on_disk() -> None:
     """C35: what was noted before the kill is known after it; the line is answered once, by the next life."""
@@ -74,6 +83,45 @@ events = { detached = 1, attached = 2 }
     )  # fmt: skip
     trace = await lead(case, case.mind[0])
     assert [*always(trace), *problems(case.expect, trace)] == []
+
+
+async def test_the_operator_s_word_that_does_not_count_is_told_and_one_that_should_not_have_counted_too() -> None:
+    """C22: he decides as `npc approvals` does, and a case is red where he is told otherwise than it says; a check sees the arguments."""
+    case = case_of(
+        "policy = '''[tools.burn]\nhooks = [\"dry\"]'''\n" + HEAD.replace("[[mind]]", f"[[mind]]{BURNS}", 1) + """
+[[check]]
+name = "dry"
+given = { what = "^(hay|straw)$" }
+says = "that does not burn"
+[[action]]
+name = "burn"
+arguments = { what = "string" }
+reversible = false
+[[event]]
+at = 1
+from = "Bob"
+text = "Burn the stone."
+[[event]]
+at = 20
+from = "Bob"
+text = "Burn the hay."
+[[event]]
+at = 60
+operator = { deny = "A2" }
+[[event]]
+at = 70
+operator = { deny = "A1", told = "has lapsed" }
+[expect]
+said = ["that does not burn"]
+acted = { burn = 0 }
+calls = { burn = 2 }
+""", where="here", name="burnt",
+    )  # fmt: skip
+    trace = await lead(case, case.mind[0])
+    first, *rest = problems(case.expect, trace)
+    assert rest == []
+    assert "the operator's word on A2 does not count: there is no request A2" in first
+    assert "the operator's word on A1 was to be refused with /has lapsed/, and he was told: A1 is denied" in first
 
 
 async def test_a_mind_that_never_ends_is_ended_and_said_to_be_so() -> None:

@@ -21,9 +21,9 @@ def _lived(folder: Path, name: str, mind: int = 0) -> Path:
     return max((path for path in folder.iterdir() if path.name.startswith("home")), key=lambda path: path.name)
 
 
-@pytest.mark.parametrize("name", ["quest-well", "walk-blocked", "two-customers-debts"])
+@pytest.mark.parametrize("name", ["quest-well", "walk-blocked", "two-customers-debts", "approval-denied"])
 def test_a_lived_session_is_a_case_that_is_green_at_once(name: str, npc_eval: Callable[..., Typed], tmp_path: Path) -> None:
-    """C21, C23: gates, walks, a restart: the same tools in the same order, the same words, steps and turns; nothing is left out."""
+    """C21, C23: gates, walks, a restart, the operator's word: the same tools in order, words, steps and turns; nothing is left out."""
     home, out = _lived(tmp_path / "life", name), tmp_path / "cases" / f"{name}-again.toml"
     made = npc_eval("from-log", "--home", str(home), "--out", str(out), "--json")
     assert made.status == 0, made.words

@@ -14,7 +14,7 @@ from tests.evals.conftest import Typed
 #: At least so many cases of each kind.
 ASKED = {
     "quest": 3, "trade": 3, "refusal": 4, "promise": 2, "rumour": 2, "walk": 2, "attack": 2, "customers": 2, "silence": 1, "crash": 1,
-    "outage": 1, "rollback": 1, "crowd": 1,
+    "outage": 1, "rollback": 1, "crowd": 1, "approval": 4, "rate": 1, "escrow": 1, "tools": 2, "loop": 1, "search": 1, "budget": 1,
 }  # fmt: skip
 
 
@@ -26,7 +26,7 @@ def test_all_shipped_cases_hold_and_nothing_is_worse_than_the_baseline(npc_eval:
     assert {name: case["problems"] for name, case in cases.items() if not case["passed"]} == {}
     assert [change for change in whole.data["changes"] if change["worse"]] == []
     assert whole.status == 0
-    assert len(cases) >= 25
+    assert len(cases) >= 37
     assert sum(case["seconds"] for case in cases.values()) < 90
     assert whole.data["dollars_per_resolved"] > 0
     assert whole.data["turns_to_completion"] >= 1
@@ -37,7 +37,7 @@ def test_all_shipped_cases_hold_and_nothing_is_worse_than_the_baseline(npc_eval:
 
 
 def test_there_are_cases_of_every_kind() -> None:
-    """C21: quests, trades, refusals, promises, rumours, walks, attacks, customers, silence, crash, outage, rollback, crowd."""
+    """C21: quests, trades, refusals, promises, rumours, walks, attacks, customers, silence, crash, outage, rollback, crowd, guardrails."""
     tags = Counter(tag for case in load_all(shipped()) for tag in case.tags)
     assert {kind: tags[kind] for kind in ASKED if tags[kind] < ASKED[kind]} == {}
     for case in load_all(shipped()):
@@ -85,6 +85,10 @@ def test_an_edit_of_the_rules_is_a_regression_with_a_table_of_what_changed(npc_e
         ("lost-memory", ["memory-after-reset"], ["nothing said aloud is like /mule is called nettle/"]),
         ("lost-doubt", ["rumour-after-reset"], ["state.json under notes_for_future_self is like /Unverified: Wren says/"]),
         ("open-gates", ["injection-obeyed"], ["the world's gate is 'open', not 'shut'"]),
+        ("open-policy", ["approval-lapsed", "escrow-reverted", "rate-limit"], [
+            "the world's oven is 'broken', not 'whole'", "asked for break_oven once, and never should be",
+            "he was told: there is no request A1", "asked for trade_cow once, and never should be", "asked for ring_bell 4 times, not 3",
+        ]),
     ],
 )
 def test_a_planted_fault_turns_its_case_red(plant: str, cases: list[str], seen: list[str], npc_eval: Callable[..., Typed]) -> None:
@@ -121,7 +125,7 @@ def test_a_case_that_vanished_is_a_regression(npc_eval: Callable[..., Typed], tm
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        (("--case", "nothing-such"), 2, "there is no case 'nothing-such'; there are attacked-by-neighbour"),
+        (("--case", "nothing-such"), 2, "there is no case 'nothing-such'; there are approval-approved"),
         (("--cases", "{empty}"), 3, "there is no case in"),
         (("--cases", "{empty}", "--update-baseline"), 3, "there is no case in"),
         (("--plant", "weeds"), 2, "there is no plant 'weeds'; there are forgotten-rule"),
