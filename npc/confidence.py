@@ -26,7 +26,7 @@ _RUN, _LEAST = 4, 3
 _SHARE = 0.75
 #: A line with more odd words than this guesses.
 GUESSES = 4
-_LONGEST = 20_000
+LONGEST = 20_000
 #: Words of a text that are looked at for what they may encode.
 _DECODED = 50
 
@@ -173,11 +173,16 @@ class Confidences:
                 if not index[name]:
                     del index[name]
 
+    @property
+    def any(self) -> bool:
+        """Whether anything is kept."""
+        return bool(self._kept)
+
     def leaks(self, text: str, audience: Audience, *, people: Iterable[str] = ()) -> Iterator[Leak]:
         """What `text` would carry to those who must not hear it. `people`: names that everybody knows."""
         if not self._kept:
             return
-        text = text[:_LONGEST]
+        text = text[:LONGEST]
         yield from self._codes(text, audience, frozenset(people))
         yield from self._runs(text, audience)
 
@@ -258,7 +263,7 @@ def odd_words(text: str) -> frozenset[str]:
     """The words of a line that would give it away by themselves, numbers and names, folded to letters and digits."""
     found: set[str] = set()
     loud = text.upper() == text
-    for match in _WORD.finditer(text[:_LONGEST]):
+    for match in _WORD.finditer(text[:LONGEST]):
         plain = "".join(parts(match.group()))
         digits = sum(c.isdigit() for c in plain)
         if digits:

@@ -67,28 +67,31 @@ def look(run: Run, *, ears: Ears, me: str, waking: Callable[[str], bool] | None,
     close: set[int] = set()
     if me in run.words.tos:
         close.update([n for n, row in enumerate(rows) if row.to == me])
-    if "whisper" in kinds:
-        close.update([n for n, row in enumerate(rows) if row.kind == "whisper"])
-    close.update(_special(run, ears, me))
+    sides: list[int] = []
     if not kinds.isdisjoint(_SIDES):
-        sides = [(n, row) for n, row in enumerate(rows) if row.kind in _SIDES]
-        close.update([n for n, row in sides if row.speaker is None or not row.speaker.name])
-        if ears.named("\n".join([row.text for _, row in sides])):
-            close.update([n for n, row in sides if ears.named(row.text)])
+        sides = [n for n, kind in enumerate(run.kinds) if kind in _SIDES]
+    if "whisper" in kinds:
+        close.update([n for n in sides if rows[n].kind == "whisper"])
+    close.update(_special(run, ears, me))
+    if sides:
+        close.update([n for n in sides if (speaker := rows[n].speaker) is None or not speaker.name])
+        if ears.named("\n".join([rows[n].text for n in sides])):
+            close.update([n for n in sides if ears.named(rows[n].text)])
     addressed = {n for n in close if ears.addressed(run.at(n), me)}
     if waking is not None:
         wanted = {kind for kind in kinds if waking(kind)}
         close.update([n for n, row in enumerate(rows) if row.kind in wanted])
     if not kinds.isdisjoint(_SUBSTANCE):
         close.add(max([n for n, row in enumerate(rows) if row.kind in _SUBSTANCE]))
-    close.update(allowance.take(n for n in _overheard(run) if n not in close))
+    close.update(allowance.take(n for n in _overheard(run, sides) if n not in close))
     return Look(close=sorted(close - own), addressed=addressed, own=own)
 
 
 def _special(run: Run, ears: Ears, me: str) -> list[int]:
     """What the operator says, and what may be the NPC's own voice."""
-    names = {name for name in run.words.names if name and ears.named(name)}
-    if not names and me not in run.words.ids and "operator" not in run.words.roles:
+    sources = [source for source in run.words.speakers if source is not None]
+    names = {name for name in {source.name for source in sources} if name and ears.named(name)}
+    if not names and not any(source.kind == "operator" or source.id == me for source in sources):
         return []
     return [
         n
@@ -97,21 +100,22 @@ def _special(run: Run, ears: Ears, me: str) -> list[int]:
     ]
 
 
-def _overheard(run: Run) -> Iterable[int]:
+def _overheard(run: Run, sides: list[int]) -> Iterable[int]:
     """What may be worth remembering, in the order of its worth: the newest of each speaker, the newest, and then what was narrated."""
     rows = run.rows
     later: list[int] = []
-    if not run.words.kinds.isdisjoint(TALK):
-        heard: set[str] = set()
-        for n in [n for n, row in enumerate(rows) if row.kind in TALK][::-1]:
-            speaker = rows[n].speaker
-            who = "" if speaker is None else speaker.id or speaker.name
-            if who in heard:
-                later.append(n)
-            else:
-                heard.add(who)
-                yield n
-        yield from later
+    heard: set[str] = set()
+    for n in reversed(sides):
+        if rows[n].kind not in TALK:
+            continue
+        speaker = rows[n].speaker
+        who = "" if speaker is None else speaker.id or speaker.name
+        if who in heard:
+            later.append(n)
+        else:
+            heard.add(who)
+            yield n
+    yield from later
     for n in range(len(rows) - 1, -1, -1):
         if rows[n].kind not in TALK and _TELLING.search(rows[n].text):
             yield n

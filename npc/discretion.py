@@ -7,11 +7,11 @@ goes by the world's id, and a name that two of them bear is nobody's. What is re
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from npc.claims import plain
-from npc.confidence import GUESSES, LINES, Audience, Confidences, Leak, Secret, odd_words, parts
+from npc.confidence import GUESSES, LINES, LONGEST, Audience, Confidences, Leak, Secret, odd_words, parts
 from npc.hearing import Ears, Heard
 from npc.told import from_journal
 from runtime.store.errors import StoreError
@@ -97,8 +97,10 @@ class Discretion:
     # ------------------------------------------------------------ before words leave
     async def refusal(self, action: str, arguments: Mapping[str, Any], *, to: str = "") -> str:
         """Why an action is not to be done because of what its words would carry, "" if nothing speaks against it."""
-        words = [value for name, value in arguments.items() if isinstance(value, str) and name not in _ENTERED]
-        text = " ".join(words)
+        text = " ".join(word for name, value in arguments.items() if name not in _ENTERED for word in _words(value))
+        if len(text) > LONGEST and self._confidences.any:
+            self._journal.append("confidence kept", {"name": action, "why": f"more than {LONGEST:,} characters at once"})
+            return f"it is too long to be looked through for what was told in confidence: at most {LONGEST:,} characters at once"
         closed = action in CLOSED
         audience = Audience(subjects=self.who(to) if closed else self.askers, closed=closed)
         leak = await self.carried(text, audience) or await self._together(text, audience)
@@ -149,3 +151,16 @@ class Discretion:
         except StoreError:
             return False
         return False
+
+
+def _words(value: object) -> Iterator[str]:
+    """All texts in an argument, in their order: the pages of a book are words too."""
+    open_ = [value]
+    while open_:
+        match open_.pop():
+            case str(text):
+                yield text
+            case Mapping() as inner:
+                open_ += [part for pair in reversed([*inner.items()]) for part in reversed(pair)]
+            case list() | tuple() as inner:
+                open_ += reversed(inner)

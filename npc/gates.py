@@ -8,14 +8,12 @@ means no.
 from __future__ import annotations
 
 import asyncio
-import importlib
-import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
-from npc.errors import Misconfigured
 from npc.home import Home
+from npc.operator_code import Functions, OperatorCode
 from npc.persona import GateRule, Guard
 from npc.state import Scalar, State
 from world_adapter.frames import Observation
@@ -54,35 +52,17 @@ class Verdict:
 Verifier = Callable[[Facts], Verdict]
 
 
-@dataclass(slots=True)
-class Verifiers:
-    """Plain functions by name. A persona names one of these, or `package.module:function` of the operator's own code."""
+class Verifiers(Functions[Verifier]):
+    """Verifiers by name."""
 
-    known: dict[str, Verifier] = field(default_factory=dict)
-
-    def register(self, name: str, verifier: Verifier) -> Verifier:
-        """Make a function known under a name."""
-        self.known[name] = verifier
-        return verifier
-
-    def find(self, name: str) -> Verifier:
-        """The function of a name. Raises `Misconfigured`."""
-        if found := self.known.get(name):
-            return found
-        module, _, function = name.partition(":")
-        if not function:
-            raise Misconfigured(f"there is no verifier {name!r}: write world, operator, or package.module:function of your own code")
-        try:
-            found = getattr(importlib.import_module(module), function)
-        except Exception as error:  # the operator's own code, at start-up: whatever it raises, it is told and not lived with
-            raise Misconfigured(f"the verifier {name} cannot be loaded ({type(error).__name__}: {error}): mend it or its name") from error
-        if not callable(found) or inspect.iscoroutinefunction(found):
-            raise Misconfigured(f"the verifier {name} is no plain function that takes Facts and gives a Verdict")
-        return cast("Verifier", found)
+    kind, shape = "verifier", "Facts and gives a Verdict"
+    names = "world, operator, or package.module:function of your own code"
 
 
 #: Where code registers its verifiers: `from npc.gates import VERIFIERS`.
 VERIFIERS = Verifiers()
+
+_CODE = OperatorCode("verifier")
 
 
 class Gates:
@@ -152,13 +132,12 @@ class Gates:
             return f"[nothing verified: there is nothing to ask about {name[:64]!r}; {self._who(name)}]"
         facts = await self._facts()
         try:
-            verdict = await asyncio.wait_for(asyncio.to_thread(verifier, facts), VERIFIER_S)
-            sound = isinstance(verdict, Verdict)
+            verdict = await _CODE.call(verifier, facts, name=name, seconds=VERIFIER_S)
         except Exception as error:  # noqa: BLE001 - the operator's own code: whatever it raises means no
             self._log("gate refused", {"name": name, "why": f"the verifier failed: {type(error).__name__}: {error}"[:300]})
             return f"[not verified: {name} could not be checked]"
-        if not sound or verdict.verified is not True:
-            why = verdict.why if sound else "the verifier gave no verdict"
+        if not isinstance(verdict, Verdict) or verdict.verified is not True:
+            why = verdict.why if isinstance(verdict, Verdict) else "the verifier gave no verdict"
             self._log("gate refused", {"name": name, "why": why})
             return f"[not verified: {why}]"
         if not await self._write(name, verdict.value, verdict.why):

@@ -2,7 +2,7 @@
 
 Invariants: an intent is on disk before its action is sent; an action is sent once, and after a crash the world is asked what became of it;
 an action's end reaches whoever waits for it, once, and no other call of the same id: action ids carry the operation; an action whose intent
-cannot be stored is not sent, not now and not later.
+cannot be stored is not sent, not now and not later; its gate is read once more when all waiting is over, just before it leaves.
 """
 
 from __future__ import annotations
@@ -122,8 +122,11 @@ class Hands:
         self._declared: tuple[ActionSpec, ...] = ()  # all that the world has, what the mind is not shown too
         self._world_known = asyncio.Event()
         self._judging = asyncio.Lock()
-        self.escrows = Escrows(journal, perform=self._step, find=self._find, page=lambda text: tell("alarm", text=text))
+        self.escrows = Escrows(
+            journal, world=world.url, perform=self._step, find=self._find, page=lambda text: tell("alarm", text=text)
+        )
         self._offered: tuple[ActionSpec, ...] | None = None
+        self._offered_by = self.policy.in_force  # the rules by which they are
         self._missed: set[str] = set()  # actions that found no room, as far as that was told
         self.toolbox = Toolbox(own=self._own)
         self.tools = self.toolbox.tools
@@ -148,7 +151,7 @@ class Hands:
 
     def offer(self, actions: tuple[ActionSpec, ...]) -> None:
         """The world's list of actions is replaced; the same list again, as after each attach, changes nothing."""
-        self._declared = actions
+        self._declared, self._offered_by = actions, self.policy.in_force
         self._world_known.set()
         actions = self.policy.offered(actions)
         if actions == self._offered:
@@ -177,7 +180,9 @@ class Hands:
 
     def heed(self) -> None:
         """The operator's rules are as their file says now: what the mind is shown goes by them."""
-        if self.policy.refresh() and self._offered is not None:
+        self.policy.refresh()
+        # An act may have come across the new rules before.
+        if self._offered is not None and self.policy.in_force is not self._offered_by:
             self.offer(self._declared)
 
     def limit(self, limits: Limits) -> None:
@@ -249,7 +254,7 @@ class Hands:
         verdict, why = await self._judged(action, call, turn=turn, approved=True)
         if why:
             return Result(text=f"[not done: {why}]", error=True)
-        return await self._do(action, call, verdict, op=request.op, turn=turn)
+        return await self._do(action, call, verdict, op=request.op, turn=turn, wait=True)
 
     async def _judged(self, action: ActionSpec, call: Call, *, turn: int, approved: bool = False) -> tuple[Verdict, str]:
         """The verdict on an act, and why it is not to be done, "" if nothing speaks against it."""
@@ -270,8 +275,8 @@ class Hands:
             self._tell("goal refused", action=action.name, why=why)
         return why
 
-    async def _do(self, action: ActionSpec, call: Call, verdict: Verdict, *, op: int, turn: int) -> Result:
-        """What is allowed is done, by way of its escrow where it has to be."""
+    async def _do(self, action: ActionSpec, call: Call, verdict: Verdict, *, op: int, turn: int, wait: bool = False) -> Result:
+        """What is allowed is done, by way of its escrow where it has to be. `wait`: until all of a speech is said."""
         tool = self.policy.standing(action).tool
         if verdict.say is Say.ESCROW and tool.escrow:
 
@@ -289,7 +294,7 @@ class Hands:
         if verdict.wide:
             self.policy.wide(action.name, call.arguments, turn=turn)
         if self._speaks(action):
-            return await self.voice.speak(action, call, op=op, turn=turn)
+            return await self.voice.speak(action, call, op=op, turn=turn, wait=wait)
         return await self._act(action, call, op=op, turn=turn)
 
     async def _ask(self, action: ActionSpec, call: Call, verdict: Verdict, *, op: int, turn: int) -> Result:
@@ -374,21 +379,23 @@ class Hands:
             return ""
         return await self._discretion.refusal(action.name, arguments, to=addressee(arguments))
 
-    async def _step(self, action: ActionSpec, call: Call, *, op: int, turn: int) -> tuple[ActResult | None, str]:
+    async def _step(self, action: ActionSpec, call: Call, *, op: int, turn: int, back: bool) -> tuple[ActResult | None, str]:
         """One step of an escrow, with what the world said of it."""
         answers: list[ActResult] = []
-        result = await self._act(action, call, op=op, turn=turn, part=True, answers=answers)
+        result = await self._act(action, call, op=op, turn=turn, part=True, answers=answers, back=back)
         return (answers[0], "") if answers else (None, result.text.strip("[]"))
 
     async def _act(
-        self, action: ActionSpec, call: Call, *, turn: int, op: int = 0, part: bool = False, answers: list[ActResult] | None = None
-    ) -> Result:
-        """Send an action. `answers`: it is a step of an escrow, and takes what the world says of it."""
-        if wait := self._pace.wait_s(asyncio.get_running_loop().time()):
-            if wait > LONGEST_WAIT_S:
+        self, action: ActionSpec, call: Call, *, turn: int, op: int = 0, part: bool = False, answers: list[ActResult] | None = None,
+        back: bool = False,
+    ) -> Result:  # fmt: skip
+        """Send an action. `answers`: it is a step of an escrow, and takes what the world says of it; `back`: the one that gives back."""
+        step = answers is not None  # half-way is no place to stop
+        if wait := self._pace.wait_s(asyncio.get_running_loop().time(), however_long=step):
+            if wait > LONGEST_WAIT_S and not step:
                 return Result(text="[not done: the world takes no more acts in this time; do less at once]", error=True, denied=True)
             await asyncio.sleep(wait)
-        if answers is not None:
+        if step:
             self.policy.count(action.name)
         elif why := self.policy.begin(action):
             return self._refused(action, why, turn=turn)
@@ -401,9 +408,10 @@ class Hands:
                 await self._durable()
         except TimeoutError:
             # Sent an hour later, when there is room again, it would surprise everybody.
-            self._sent.pop(number, None)
-            self._journal.append("outcome", {"action": number, "state": "failed", "text": "not sent"}, turn=turn)
-            return Result(text="[not done: the disk takes nothing just now, so it could not be written down first; not sent]", error=True)
+            return self._unsent(number, "the disk takes nothing just now, so it could not be written down first; not sent", turn=turn)
+        # The verdict may be half a minute old: an act waits for its pace and for the disk, words for those before them.
+        if self._refuse and not back and (why := await self._refuse(action.name)):
+            return self._unsent(number, why, turn=turn, denied=True)
         self._tell("act", action=action.name, args=dict(call.arguments))
         answer = await self._world.act(id=number, name=action.name, args=call.arguments, timeout_s=ACT_TIMEOUT_S)
         if answers is not None:
@@ -423,6 +431,12 @@ class Hands:
         elif part and number in self._sent:
             self._sent[number] = replace(sent, part=False, call="")  # the speech ends here, so what became of this part is told for itself
         return result
+
+    def _unsent(self, number: str, why: str, *, turn: int, denied: bool = False) -> Result:
+        """An action whose intent is stored, or may be, is not sent."""
+        self._sent.pop(number, None)
+        self._journal.append("outcome", {"action": number, "state": "failed", "text": "not sent"}, turn=turn)
+        return Result(text=f"[not done: {why}]", error=True, denied=denied)
 
     def _expect(self, number: str, sent: Sent) -> None:
         self._sent[number] = sent

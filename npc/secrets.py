@@ -1,17 +1,19 @@
 """Secrets: where they come from, and the one who takes them out of everything that is written, shown or sent to a model.
 
-Invariants: a secret is read from the environment or from a file that nobody else may read, never from an argument or a file of settings;
-no text that `Redactor.text` returns holds a known secret, not as JSON writes it, as an address does, nor in base64; what holds none comes
-back as the same object.
+Invariants: a secret is read from the environment or from a file, never from an argument or a file of settings, and where the operator's
+rules name its file, nobody else may read that; no text that `Redactor.text` returns holds a known secret, not as JSON or HTML writes it, as
+an address does, in hexadecimal, nor in base64, alone or with something before it; what holds none comes back as the same object.
 """
 
 from __future__ import annotations
 
 import base64
 import dataclasses
+import html
 import io
 import json
 import os
+import re
 import stat
 import urllib.parse
 from collections.abc import Mapping, MutableMapping
@@ -38,6 +40,7 @@ class Redactor:
     def __init__(self, *secrets: str) -> None:
         self._forms: tuple[str, ...] = ()
         self._bytes: tuple[bytes, ...] = ()
+        self._shortest = 0
         for secret in secrets:
             self.add(secret)
 
@@ -52,12 +55,13 @@ class Redactor:
         quoted = json.dumps(secret, ensure_ascii=False)[1:-1]
         forms = {
             secret, quoted, json.dumps(secret)[1:-1], json.dumps(quoted, ensure_ascii=False)[1:-1], repr(secret)[1:-1],
-            urllib.parse.quote(raw, safe=""), urllib.parse.quote_plus(raw), base64.b64encode(raw).decode().rstrip("="),
-            base64.urlsafe_b64encode(raw).decode().rstrip("="), raw.hex(),
+            html.escape(secret), html.escape(secret, quote=False), *_addressed(raw), *_in_base64(raw), raw.hex(), raw.hex().upper(),
         }  # fmt: skip
+        forms = {form for form in forms if form not in MARK}  # what stands in the mark itself would never be gone
         # The longest first: a form may stand within another one.
         self._forms = tuple(sorted({*self._forms, *forms}, key=lambda form: (-len(form), form)))
         self._bytes = tuple(form.encode("utf-8", "surrogatepass") for form in self._forms)
+        self._shortest = min(map(len, self._forms), default=0)
 
     def holds(self, data: bytes) -> bool:
         """Whether a secret stands in some bytes."""
@@ -65,6 +69,8 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """A text without secrets."""
+        if len(text) < self._shortest:
+            return text  # most names, kinds and keys
         for form in self._forms:
             if form in text:
                 text = text.replace(form, MARK)
@@ -103,11 +109,25 @@ class Redactor:
                 changed[field.name] = after
         return dataclasses.replace(value, **changed) if changed else value
 
-
     def processor(self, _logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         """For structlog, as the last one before the renderer: a log line without secrets."""
         plain = (str, int, float, bool, type(None), Mapping, list, tuple)
         return {self.text(name): self.value(v if isinstance(v, plain) else repr(v)) for name, v in event.items()}
+
+
+def _addressed(raw: bytes) -> set[str]:
+    """As addresses have it, with hexadecimal digits of either case."""
+    forms = {urllib.parse.quote(raw, safe=""), urllib.parse.quote_plus(raw)}
+    return forms | {re.sub("%..", lambda found: found[0].lower(), form) for form in forms}
+
+
+def _in_base64(raw: bytes) -> set[str]:
+    """In base64, alone and with one, two or more bytes before it: that part of it which depends on nothing but the secret."""
+    out = {base64.b64encode(raw).decode().rstrip("=")}
+    for before in range(3):
+        text = base64.b64encode(bytes(before) + raw).decode()
+        out.add(text[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6])
+    return out | {form.replace("+", "-").replace("/", "_") for form in out}
 
 
 class CleanStream(io.TextIOBase):

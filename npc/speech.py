@@ -128,11 +128,14 @@ class Pace:
         self._spare = self._gap * (max(1, int(per_s)) - 1) if per_s else 0.0
         self._full_at = 0.0
 
-    def wait_s(self, now: float) -> float:
-        """Seconds until the next act may begin; it counts as begun then, unless that is longer than `LONGEST_WAIT_S` away."""
+    def wait_s(self, now: float, *, however_long: bool = False) -> float:
+        """Seconds until the next act may begin; it counts as begun then, unless that is longer than `LONGEST_WAIT_S` away.
+
+        `however_long`: it will be begun all the same.
+        """
         full_at = max(self._full_at, now)
         wait = max(0.0, full_at - self._spare - now)
-        if wait <= LONGEST_WAIT_S:
+        if however_long or wait <= LONGEST_WAIT_S:
             self._full_at = full_at + self._gap
         return wait
 

@@ -124,6 +124,8 @@ def _must(detail: ErrorDetails) -> str:
         "string_pattern_mismatch": "must be one plain word of letters, digits and . _ : / @ -",
         "literal_error": f"must be {context.get('expected')}",
     }.get(kind)
+    if kind == "dict_type":
+        return "must be a table with its keys under it"  # what stands there instead may be a secret
     if kind == "value_error":
         # Our own validators say it all.
         return str(context.get("error", detail["msg"]))

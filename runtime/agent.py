@@ -30,6 +30,7 @@ from runtime.core.spending import HOUR_S, HOURS, Stage
 from runtime.core.spent import Spent
 from runtime.core.turns import State
 from runtime.core.values import Answer, Failure, Fault
+from runtime.core.writing import Writer
 from runtime.host import Host, Result
 from runtime.model.client import ModelClient
 from runtime.store.errors import StoreError
@@ -112,6 +113,7 @@ class Agent:
         self._sound = True
         self._unstructured = False
         self._provenance = Provenance()
+        self._writer = Writer()
         self._given: ev.Prepared | None = None  # what was just prepared, until the log has it
 
     # ------------------------------------------------------------ from outside
@@ -284,8 +286,8 @@ class Agent:
         return {**data, "policy_ms": round(spent, 3)}
 
     def _checkpoint(self) -> None:
-        stored = {"session": self.session.snapshot(), "host": dict(self.host.saved())}
-        self.journal.checkpoint(CHECKPOINT, json.dumps(stored, ensure_ascii=False))
+        host = json.dumps(dict(self.host.saved()), ensure_ascii=False)
+        self.journal.checkpoint(CHECKPOINT, f'{{"session": {self._writer.text(self.session)}, "host": {host}}}')
 
     def _timer(self, tag: str, op: int, at: float) -> None:
         if old := self._timers.pop(tag, None):

@@ -27,6 +27,7 @@ _REPLACEMENT = "�"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # All of C0 and C1 but tab, line feed and carriage return. C0 has pictures (NUL is U+2400); a terminal must not obey the rest either.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_CONTROL_BYTES = bytes([c for c in range(128) if _CONTROL.match(chr(c))])
 _PICTURES: Mapping[int, str] = {
     **{c: chr(0x2400 + c) for c in range(0x20)},
     0x7F: "␡",
@@ -64,6 +65,9 @@ def text(value: object, limit: int = MAX_TEXT) -> str:
 
 def untouched(value: str) -> bool:
     """Whether `text` would leave every character of `value` as it is."""
+    if value.isascii():
+        raw = value.encode()
+        return len(raw.translate(None, _CONTROL_BYTES)) == len(raw)  # a third of the time of the two below
     return value.isprintable() or (not _CONTROL.search(value) and unicode(value) == value)
 
 

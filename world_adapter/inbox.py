@@ -9,9 +9,11 @@ it came, each keyed state once, with its newest value at its newest place.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, chain
 
 from world_adapter.frames import Observation, Speaker
 from world_adapter.runs import Row, Run, Source, observed
@@ -165,7 +167,7 @@ class Inbox:
 
     def __init__(self, *, addressed: Callable[[Observation], bool], bounds: Bounds | None = None) -> None:
         self._counts = Counts()
-        self._gathered: list[tuple[Run, int, Collection[int], Collection[int]]] = []
+        self._gathered: list[tuple[list[Row], Sequence[str | None], int, Collection[int], Collection[int]]] = []
         self._gathered_items = self._gathered_chars = 0
         self._addressed = addressed
         self._bounds = bounds or Bounds()
@@ -223,7 +225,7 @@ class Inbox:
         `addressed` are the positions that are. What may wait is worked out when somebody asks, or when enough has gathered that most of it
         may not: in a flood that is a look at each and a choice among few.
         """
-        self._gathered.append((run, first, addressed, besides))
+        self._gathered.append((run.rows, run.keys, first, addressed, besides))
         self._gathered_items += len(run)
         self._gathered_chars += run.words.chars
         if self._gathered_items >= _GATHERED or self._gathered_chars >= _GATHERED_CHARS:
@@ -234,24 +236,28 @@ class Inbox:
             return
         gathered, self._gathered = self._gathered, []
         self._gathered_items = self._gathered_chars = 0
-        rows: list[Row] = []
-        numbers: list[int] = []
-        addressed: set[int] = set()
-        besides: set[int] = set()
-        for run, first, meant, own in gathered:
-            at = len(rows)
-            addressed.update([at + n for n in meant])
-            besides.update([at + n for n in own])
-            rows += run.rows
-            numbers += range(first, first + len(run))
+        rows = [*chain.from_iterable([one[0] for one in gathered])]
+        keys = [*chain.from_iterable([one[1] for one in gathered])]
+        starts = [*accumulate([len(one[0]) for one in gathered], initial=0)]
+        addressed = {at + n for at, one in zip(starts, gathered, strict=False) for n in one[3]}
+        besides = {at + n for at, one in zip(starts, gathered, strict=False) for n in one[4]}
         addressed -= besides
-        positions = range(len(rows)) if not besides else [n for n in range(len(rows)) if n not in besides]
-        keys = [row.key for row in rows]
-        last = dict(zip(keys, range(len(rows)), strict=True)) if not besides else {keys[n]: n for n in positions}
-        newest = {key: n for key, n in last.items() if key is not None}
+        if besides:
+            positions: Sequence[int] = [n for n in range(len(rows)) if n not in besides]
+            last = {keys[n]: n for n in positions}
+        else:
+            positions = range(len(rows))
+            last = dict(zip(keys, positions, strict=True))
+        last.pop(None, None)
+        newest: dict[str, int] = last  # type: ignore[assignment]  # None is gone
         for key in newest:
             self._replace(key)
-        others = sorted({*[n for n in positions if keys[n] is None], *newest.values()} - addressed)
+        others = [n for n, key in enumerate(keys) if key is None]
+        if besides:
+            others = [n for n in others if n not in besides]
+        others = sorted([*others, *newest.values()])
+        if addressed:
+            others = [n for n in others if n not in addressed]
         merged = len(positions) - len(others) - len(addressed)
         self._counts.received += len(positions)
         self._counts.merged += merged
@@ -260,7 +266,9 @@ class Inbox:
             row = rows[n]
             lane = _ADDRESSED if n in addressed else row.prio
             source, name = _source_of(row.speaker, row.kind)
-            self._wait(_Waiting(row, numbers[n], lane, source, name, row.kind, row.key, _chars(row.text, row.data)))
+            one = bisect_right(starts, n) - 1
+            number = gathered[one][2] + n - starts[one]
+            self._wait(_Waiting(row, number, lane, source, name, row.kind, row.key, _chars(row.text, row.data)))
         self._make_room()
 
     def _hopeful(self, rows: Sequence[Row], candidates: list[int]) -> list[int]:
@@ -268,10 +276,16 @@ class Inbox:
         left = self._bounds.items
         if len(candidates) <= left:
             return candidates
-        lanes: dict[int, dict[tuple[str, str], list[int]]] = {}
+        several: defaultdict[tuple[int | str, ...], list[int]] = defaultdict(list)
         for n in candidates:
             row = rows[n]
-            lanes.setdefault(row.prio, {}).setdefault(_source_of(row.speaker, row.kind), []).append(n)
+            who = row.speaker
+            several[(row.prio, row.kind) if who is None else (row.prio, who.id, who.name)].append(n)
+        lanes: dict[int, dict[tuple[str, str], list[int]]] = {}
+        for group in several.values():
+            row = rows[group[0]]
+            groups, source = lanes.setdefault(row.prio, {}), _source_of(row.speaker, row.kind)
+            groups[source] = sorted([*groups[source], *group]) if source in groups else group
         kept: list[int] = []
         for lane in sorted(lanes, reverse=True):
             groups = lanes[lane]

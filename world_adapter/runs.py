@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias, overload
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import astuple
 
 from world_adapter import cleaning
 from world_adapter.frames import DEFAULT_PRIO, Observation, Speaker
@@ -34,6 +35,10 @@ _Data: TypeAlias = Annotated[dict[_Id, _Short | _Integer | _Number | bool | None
 
 #: Rows that are packed together: as many as mostly fit a page of a database.
 PART = 48
+#: A larger frame is not kept as it came, but in such parts.
+KEPT = 192
+#: Texts of no more characters together are not measured one by one.
+_SHORT = 16_384
 
 
 class Source(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -73,82 +78,124 @@ class _Together(Struct, gc=False, forbid_unknown_fields=True, tag_field="op", ta
 _encode = msgspec.msgpack.Encoder().encode
 
 
+#: What is asked of all rows at once: their kinds and their merge keys, in the order of the rows.
+Columns: TypeAlias = tuple[tuple[str, ...], tuple[str | None, ...]]
+
+
 class Words:
     """What is known of rows without looking at each again.
 
     Attributes:
-        kinds, tos, times: all kinds, addressees and times of the world; None for what is missing.
-        ids, names, roles: of all speakers.
+        kinds, tos, times, speakers: all of them; None for what is missing.
         owned: whether some are caused by the NPC itself.
         chars: characters in all texts together.
-        longest: characters of the longest text.
+        longest: characters of the longest text, or somewhat more.
         rise: whether the numbers rise by one.
     """
 
-    __slots__ = ("chars", "ids", "kinds", "longest", "names", "owned", "rise", "roles", "times", "tos")
+    __slots__ = ("chars", "kinds", "longest", "owned", "rise", "speakers", "times", "tos")
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        # Few speak much: what is asked of each of them is asked once.
-        sources = [source for source in {row.speaker for row in rows} if source is not None]
-        lengths = [len(row.text) for row in rows]
-        self.kinds: set[str] = {row.kind for row in rows}
-        self.tos: set[str | None] = {row.to for row in rows}
-        self.times: set[str | None] = {row.wt for row in rows}
-        self.owned = True in {row.own for row in rows}
-        self.ids: set[str] = {source.id for source in sources}
-        self.names: set[str] = {source.name for source in sources}
-        self.roles: set[str] = {source.kind for source in sources}
-        self.chars, self.longest = sum(lengths), max(lengths, default=0)
-        first = rows[0].seq if rows else 0
-        self.rise = [row.seq for row in rows] == list(range(first, first + len(rows)))
+    def __init__(
+        self, kinds: set[str], tos: set[str | None], times: set[str | None], speakers: set[Source | None], owned: bool, chars: int,
+        longest: int, rise: bool,
+    ) -> None:  # fmt: skip
+        self.kinds, self.tos, self.times, self.speakers = kinds, tos, times, speakers
+        self.owned, self.chars, self.longest, self.rise = owned, chars, longest, rise
 
     @classmethod
     def joined(cls, runs: Sequence[Run]) -> Words:
         """Of several runs together."""
-        words = cls(())
         every = [run.words for run in runs]
-        for name in ("kinds", "tos", "times", "ids", "names", "roles"):
-            setattr(words, name, set().union(*[getattr(one, name) for one in every]))
-        words.owned = any(one.owned for one in every)
-        words.chars, words.longest = sum([one.chars for one in every]), max([one.longest for one in every], default=0)
         ends = [(run.rows[0].seq, run.rows[-1].seq) for run in runs if run.rows]
-        words.rise = all(one.rise for one in every) and all(a[1] + 1 == b[0] for a, b in pairwise(ends))
-        return words
+        return cls(
+            set().union(*[one.kinds for one in every]), set().union(*[one.tos for one in every]),
+            set().union(*[one.times for one in every]), set().union(*[one.speakers for one in every]),
+            any(one.owned for one in every), sum([one.chars for one in every]), max([one.longest for one in every], default=0),
+            all(one.rise for one in every) and all(a[1] + 1 == b[0] for a, b in pairwise(ends)),
+        )  # fmt: skip
 
 
 class Run(Sequence[Observation]):
-    """Rows as a sequence of observations; `rows` are the rows, `words` what is known of all of them."""
+    """Rows as a sequence of observations. Made by `of`, `joined`, and by the readers below.
 
-    __slots__ = ("rows", "words")
+    Attributes:
+        rows: the rows.
+        words: what is known of all of them.
+        columns: of the frames that they came in.
+        packed: how many came together, and the MessagePack array of them as it came; empty where it has to be written yet.
+    """
 
-    def __init__(self, rows: list[Row], words: Words | None = None) -> None:
+    __slots__ = ("_parts", "columns", "packed", "rows", "words")
+
+    def __init__(self, rows: list[Row], words: Words, columns: Sequence[Columns], packed: Sequence[tuple[int, bytes]] = ()) -> None:
         self.rows = rows
-        self.words = words or Words(rows)
+        self.words = words
+        self.columns = columns
+        self.packed = packed or [(len(rows), b"")]
+        self._parts: Sequence[tuple[int, bytes]] = ()
+
+    @classmethod
+    def of_rows(cls, rows: list[Row]) -> Run:
+        """A run of clean rows."""
+        return _looked_over(rows)[0]
 
     @classmethod
     def of(cls, observations: Iterable[Observation]) -> Run:
         """A run of observations that are there already."""
-        return cls([_row(o) for o in observations])
+        return cls.of_rows([_row(o) for o in observations])
 
     @classmethod
     def joined(cls, runs: Sequence[Run]) -> Run:
         """All of several runs, in their order."""
         if len(runs) == 1:
             return runs[0]
-        return cls(list(chain.from_iterable([run.rows for run in runs])), Words.joined(runs))
+        return cls(
+            [*chain.from_iterable([run.rows for run in runs])], Words.joined(runs),
+            [*chain.from_iterable([run.columns for run in runs])], [*chain.from_iterable([run.packed for run in runs])],
+        )  # fmt: skip
 
-    def parts(self, size: int = PART) -> Iterator[tuple[int, bytes]]:
-        """The rows `size` by `size`, as MessagePack arrays of maps by the names of the wire, each with how many it holds."""
-        for start in range(0, len(self.rows), size):
-            part = self.rows[start : start + size]
-            yield len(part), _encode(part)
+    def parts(self) -> Sequence[tuple[int, bytes]]:
+        """The rows as MessagePack arrays of maps by the names of the wire, each with how many it holds: about `PART`.
+
+        What came that way is given as it came: with defaults or without, names in any order. Written once, however often it is asked for.
+        """
+        if not self._parts:
+            self._parts = [*_together(self._arrays())]
+            self.packed = self._parts
+        return self._parts
+
+    def _arrays(self) -> Iterator[tuple[int, bytes]]:
+        """As it came; where that cannot be kept, written anew."""
+        at = 0
+        for number, data in self.packed:
+            if data:
+                yield number, data
+            else:
+                for start in range(at, at + number, PART):
+                    part = self.rows[start : min(start + PART, at + number)]
+                    yield len(part), _encode(part)
+            at += number
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """The kind of each row."""
+        return self._column(0)
+
+    @property
+    def keys(self) -> Sequence[str | None]:
+        """The merge key of each row."""
+        return self._column(1)
+
+    def _column(self, number: int) -> Sequence[Any]:
+        columns = self.columns
+        return columns[0][number] if len(columns) == 1 else [*chain.from_iterable([column[number] for column in columns])]
 
     def owned(self, positions: Iterable[int]) -> Run:
         """The same with these marked as the NPC's own."""
         rows = list(self.rows)
         for n in positions:
             rows[n] = msgspec.structs.replace(rows[n], own=True)
-        return Run(rows)
+        return Run.of_rows(rows)
 
     def at(self, index: int) -> Observation:
         """One of them."""
@@ -163,7 +210,7 @@ class Run(Sequence[Observation]):
     @overload
     def __getitem__(self, index: slice) -> Run: ...
     def __getitem__(self, index: int | slice) -> Observation | Run:
-        return Run(self.rows[index]) if isinstance(index, slice) else self.at(index)
+        return Run.of_rows(self.rows[index]) if isinstance(index, slice) else self.at(index)
 
     def __iter__(self) -> Iterator[Observation]:
         return map(self.at, range(len(self.rows)))
@@ -232,64 +279,123 @@ def _row(o: Observation) -> Row:
 # Reading
 
 
-def reader(decode: Callable[[bytes], _Lone | _Together]) -> Callable[[bytes], Run | None]:
-    """Reads a frame's bytes as a run, None where it is no frame of plain observations with rising numbers."""
+def _looked_over(rows: list[Row], packed: Sequence[tuple[int, bytes]] = ()) -> tuple[Run, str]:
+    """A run, and everything in it that is free text.
+
+    Each row is taken apart once, and what is asked then is asked of a whole column.
+    """
+    seqs, _, kinds, texts, times, datas, keys, _, speakers, tos, owned = zip(*map(astuple, rows), strict=True) if rows else ((),) * 11
+    told = "".join(texts)
+    chars = len(told)
+    first = seqs[0] if rows else 0
+    longest = chars if chars <= _SHORT else max(map(len, texts))
+    rise = seqs == tuple(range(first, first + len(rows)))
+    words = Words(set(kinds), set(tos), set(times), set(speakers), True in owned, chars, longest, rise)
+    more = [data for data in datas if data]
+    if more:
+        values = [value for data in more for value in data.values() if type(value) is str]
+        told = "".join([told, *chain.from_iterable(more), *values])
+    return Run(rows, words, [(kinds, keys)], packed), told
+
+
+def reader(decode: Callable[[bytes], _Lone | _Together], head: bytes) -> Callable[[bytes], Run | None]:
+    """Reads a frame's bytes as a run, None where it is no frame of plain observations with rising numbers.
+
+    Args:
+        decode: bytes to a frame of the two kinds.
+        head: what stands before the items in frames that hold nothing else, where those are MessagePack; they are kept as they came.
+    """
 
     def read(data: bytes) -> Run | None:
         try:
             frame = decode(data)
             if isinstance(frame, _Lone):
                 f = frame
-                run = Run([Row(f.seq, f.t, f.kind, f.text, f.wt, f.data, f.key, f.prio, f.speaker, f.to, f.own)])
+                rows, packed = [Row(f.seq, f.t, f.kind, f.text, f.wt, f.data, f.key, f.prio, f.speaker, f.to, f.own)], b""
             else:
-                run = Run(frame.items)
-            return run if run.rows and run.words.rise and _clean(run) else None
+                rows = frame.items
+                packed = data[len(head) :] if head and len(rows) <= KEPT and data.startswith(head) else b""
+            run, told = _looked_over(rows, [(len(rows), packed)] if packed else ())
+            return run if rows and run.words.rise and cleaning.untouched(told) and _clean(run) else None
         except (ValueError, RecursionError):
             return None  # not one of these frames, or a word that would not stay what it is
 
     return read
 
 
-plain_msgpack = reader(msgspec.msgpack.Decoder(_Lone | _Together).decode)
-plain_json = reader(msgspec.json.Decoder(_Lone | _Together).decode)
+#: A map of two, whose first is the name of the frame and whose second are the items: so most worlds write it.
+_HEAD = b"\x82\xa2op\xa5batch\xa5items"
+
+plain_msgpack = reader(msgspec.msgpack.Decoder(_Lone | _Together).decode, _HEAD)
+plain_json = reader(msgspec.json.Decoder(_Lone | _Together).decode, b"")
+
+
+def _together(arrays: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Small arrays joined to larger ones."""
+    number, small = 0, list[bytes]()
+    for count, data in arrays:
+        if count >= PART and not small:
+            yield count, data
+            continue
+        number += count
+        small.append(data)
+        if number >= PART:
+            yield number, _array(number, small)
+            number, small = 0, []
+    if number:
+        yield number, _array(number, small)
+
+
+def _array(number: int, arrays: Sequence[bytes]) -> bytes:
+    """Arrays as one, of `number` items together."""
+    if len(arrays) == 1:
+        return arrays[0]
+    head = bytes([0x90 | number]) if number < 16 else b"\xdc" + number.to_bytes(2, "big")
+    return b"".join([head, *[data[1 if data[0] < 0xDC else 3 if data[0] == 0xDC else 5 :] for data in arrays]])
 
 
 def _clean(run: Run) -> bool:
-    """Whether `cleaning` would leave every text and name as it is.
+    """Whether `cleaning` would leave every name as it is.
 
     Raises:
         ValueError: it would not.
     """
-    rows, words = run.rows, run.words
-    for word in words.ids:
-        if word:
-            _kept_id(word)
-    for word in words.names:
-        if word:
-            _kept_name(word)
-    for key in {row.key for row in rows}.union(words.tos):
+    words = run.words
+    for source in words.speakers - _known_sources:
+        if source is not None:
+            _kept_source(source)
+    for key in words.tos.union(run.keys) - _known_ids:
         if key is not None:
             _kept_id(key)
     for time in words.times:
         if time is not None:
             _kept_name(time)
-    texts = [row.text for row in rows]
-    for data in [row.data for row in rows if row.data]:
-        texts += data
-        texts += [value for value in data.values() if type(value) is str]
-    return cleaning.untouched("".join(texts))
+    return True
 
 
-# What raises is not kept by the cache.
+# What was found clean once, as much of it as is worth its memory.
+_known_ids: set[str | None] = set()
+_known_sources: set[Source | None] = set()
+_KNOWN = 8_192
 
 
-@lru_cache(maxsize=8_192)
 def _kept_id(word: str) -> None:
     if not word or cleaning.ident(word) != word:
         raise ValueError("not an identifier as it stands")
+    if len(_known_ids) >= _KNOWN:
+        _known_ids.clear()
+    _known_ids.add(word)
 
 
-@lru_cache(maxsize=4_096)
+def _kept_source(source: Source) -> None:
+    if (source.id and cleaning.ident(source.id) != source.id) or (source.name and cleaning.name(source.name) != source.name):
+        raise ValueError("not a speaker as it stands")
+    if len(_known_sources) >= _KNOWN:
+        _known_sources.clear()
+    _known_sources.add(source)
+
+
+@lru_cache(maxsize=4_096)  # (what raises is not kept by it)
 def _kept_name(word: str) -> None:
     if not word or cleaning.name(word) != word:
         raise ValueError("not a name as it stands")

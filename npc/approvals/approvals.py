@@ -201,7 +201,8 @@ class Approvals:
     async def _carry_out(self, number: int) -> None:
         """Claim what was approved, do it, and write down what came of it."""
         try:
-            claimed = await asyncio.to_thread(self._records.claim, number, self._operation(number), now=self._clock())
+            operation = self._operation(number)
+            claimed = await asyncio.to_thread(self._records.claim, number, operation, now=self._clock(), home=self._identity)
             if claimed is None:
                 return
             data = {"id": claimed.id, "digest": claimed.digest, "by": claimed.by, "operation": claimed.operation}

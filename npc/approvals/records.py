@@ -178,11 +178,12 @@ class Records:
             same = sameness(request)
         except ValueError as error:
             return Asked(why=f"it cannot be put before the operator: {error}")
+        hour = (now - HOUR_S, now + HOUR_S)  # what a clock that was wrong put further ahead would count for ever
         with self._connected(write=True) as database:
             rows = database.execute(
-                f"{_SELECT} WHERE same = ? AND (standing IN ('open', 'approved', 'acting') OR (standing = 'denied' AND decided_at > ?)) "
-                "ORDER BY number DESC LIMIT 1",
-                (same, now - HOUR_S),
+                f"{_SELECT} WHERE same = ? AND (standing IN ('open', 'approved', 'acting') "
+                "OR (standing = 'denied' AND decided_at BETWEEN ? AND ?)) ORDER BY number DESC LIMIT 1",
+                (same, *hour),
             ).fetchall()
             known = _stored(rows[0]) if rows else None
             if known and known.standing is Standing.DENIED:
@@ -193,7 +194,7 @@ class Records:
             waiting = database.execute("SELECT count(*) FROM requests WHERE standing = 'open' AND lapses_at > ?", (now,)).fetchone()[0]
             if waiting >= limits.most_open:
                 return Asked(why=f"{waiting} requests wait for the operator already, so this one was not put before him")
-            lately = database.execute("SELECT count(*) FROM requests WHERE asked_at > ?", (now - HOUR_S,)).fetchone()[0]
+            lately = database.execute("SELECT count(*) FROM requests WHERE asked_at BETWEEN ? AND ?", hour).fetchone()[0]
             if lately >= limits.per_hour:
                 return Asked(why=f"the operator was asked {lately} times within the hour, so this one was not put before him")
             lapses = now + limits.lapse_s
@@ -227,10 +228,10 @@ class Records:
                 self._move(database, one, Standing.LAPSED, ended_at=now, outcome=why, by=one.by or "clock")
             return [found for one in over if (found := _found(database, one.number))]
 
-    def claim(self, number: int, operation: str, *, now: float) -> Stored | None:
+    def claim(self, number: int, operation: str, *, now: float, home: str | None = None) -> Stored | None:
         """Take an approved request to carry it out under an operation id; None if it is not (or no longer) there to be carried out.
 
-        What was approved must be just what is stored: otherwise it lapses here.
+        What was approved must be just what is stored, and asked by the NPC of this `home` (its identity): otherwise it lapses here.
         """
         with self._connected(write=True) as database:
             found = _found(database, number)
@@ -238,6 +239,10 @@ class Records:
                 return None
             if not found.sound or found.agreed != found.digest or now >= found.good_until:
                 why = "it was approved, but could not be begun in time" if found.sound else "its words are not those that were approved"
+                self._move(database, found, Standing.LAPSED, ended_at=now, outcome=why)
+                return None
+            if home is not None and found.words.get("home") != home:
+                why = "it was asked in another home, or before the journal of this one was lost"
                 self._move(database, found, Standing.LAPSED, ended_at=now, outcome=why)
                 return None
             self._move(database, found, Standing.ACTING, operation=operation)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import structlog
 import typer
 from rich.console import Console
+from rich.control import strip_control_codes
 from rich.table import Table
 
 from npc.errors import Misconfigured, ModelRefusedUs, NpcError, WorldRefusedUs
@@ -81,7 +82,11 @@ def _plain_lines(console: Console) -> Callable[[str, Mapping[str, Any]], None]:
         line = _line(what, data)
         if line:
             with contextlib.suppress(OSError):
-                console.print(line, markup=False, soft_wrap=True)
+                if console.is_terminal:
+                    console.print(line, markup=False, soft_wrap=True)
+                else:  # a log: nothing to lay out, and many lines a second
+                    console.file.write(f"{strip_control_codes(line)}\n")
+                    console.file.flush()
 
     return show
 

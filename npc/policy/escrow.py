@@ -1,8 +1,9 @@
 """Escrow: an act that cannot be undone, done as three that can be stopped in between: hold, check, release or give back.
 
 Invariants: nothing is released that was not held, checked after it was held, and allowed by the check, the hooks and the gates as they are
-then; what is held is released or given back, or the operator is told that it is neither; each step is in the journal before it is sent, so
-that the next life knows what a crash left held. A step whose end is unknown is never done again.
+then, those of the step itself too; what is held is released or given back, in the world that holds it, or the operator is told that it is
+neither; each step is in the journal before it is sent, so that the next life knows what a crash left held. A step whose end is unknown is
+never done again.
 """
 
 from __future__ import annotations
@@ -30,9 +31,12 @@ Check = Callable[[Mapping[str, Any]], Awaitable[str]]
 
 
 class Perform(Protocol):
-    """Runs one action on the world, its intent stored before. None: it was not even sent, and the sentence says why."""
+    """Runs one action on the world, its intent stored before. None: it was not even sent, and the sentence says why.
 
-    async def __call__(self, action: ActionSpec, call: Call, *, op: int, turn: int) -> tuple[ActResult | None, str]:
+    `back`: it gives back what is held, and no gate keeps it from that.
+    """
+
+    async def __call__(self, action: ActionSpec, call: Call, *, op: int, turn: int, back: bool) -> tuple[ActResult | None, str]:
         """See the class."""
 
 
@@ -50,11 +54,12 @@ class _Under:
 
 
 class Escrows:
-    """Of one NPC. `find` gives an action of the world by its name, `page` tells the operator."""
+    """Of one NPC in the world of one address. `find` gives an action of it by its name, `page` tells the operator."""
 
     def __init__(
-        self, journal: Journal, *, perform: Perform, find: Callable[[str], ActionSpec | None], page: Callable[[str], None]
+        self, journal: Journal, *, world: str, perform: Perform, find: Callable[[str], ActionSpec | None], page: Callable[[str], None]
     ) -> None:
+        self._world = world
         self._journal, self._perform, self._find, self._page = journal, perform, find, page
         self._running: set[asyncio.Task[Result]] = set()
 
@@ -70,7 +75,10 @@ class Escrows:
         return await asyncio.shield(task)
 
     async def _run(self, action: ActionSpec, escrow: Escrow, call: Call, check: Check, *, op: int, turn: int) -> Result:
-        begun = {"step": "begun", "action": action.name, "args": dict(call.arguments), "call": call.id, **escrow.model_dump()}
+        begun = {
+            "step": "begun", "action": action.name, "args": dict(call.arguments), "call": call.id, "world": self._world,
+            **escrow.model_dump(),
+        }  # fmt: skip
         number = self._journal.append("escrow", begun, turn=turn)
         under = _Under(number=number, action=action.name, escrow=escrow, call=call, op=op, turn=turn, carried={})
         answer, why = await self._do(escrow.hold, under)
@@ -108,7 +116,7 @@ class Escrows:
         if under.escrow.carry and not under.carried:
             return self._stuck(under, f"{why}, and without {under.escrow.carry} it cannot be given back")
         self._step(under, "reverting", why)
-        answer, wrong = await self._do(under.escrow.revert, under)
+        answer, wrong = await self._do(under.escrow.revert, under, back=True)
         if answer is None or answer.state is not ActState.DONE:
             said = wrong if answer is None else answer.text or answer.error_message or str(answer.state)
             return self._stuck(under, f"{why}; {under.escrow.revert} did not give it back ({said})")
@@ -120,13 +128,14 @@ class Escrows:
         self._page(f"{under.action} hangs between {under.escrow.hold} and {under.escrow.release}: {why}; look into the world")
         return Result(text=f"[the outcome is unknown: {why}; the operator was told, go on with something else]", error=True)
 
-    async def _do(self, name: str, under: _Under) -> tuple[ActResult | None, str]:
+    async def _do(self, name: str, under: _Under, *, back: bool = False) -> tuple[ActResult | None, str]:
         spec = self._find(name)
         if spec is None:
             return None, f"this world has no {name} any more"
         known = properties_of(spec.schema)
         arguments = {key: value for key, value in under.call.arguments.items() if key in known} | dict(under.carried)
-        return await self._perform(spec, Call(id=under.call.id, name=name, arguments=arguments), op=under.op, turn=under.turn)
+        call = Call(id=under.call.id, name=name, arguments=arguments)
+        return await self._perform(spec, call, op=under.op, turn=under.turn, back=back)
 
     def _step(self, under: _Under, step: str, why: str) -> None:
         data = {"step": step, "of": under.number, "action": under.action, "why": why, "carried": dict(under.carried)}
@@ -149,6 +158,9 @@ class Escrows:
         for number, (begun, last) in under.items():
             step, found = last.get("step"), _under(number, begun, last)
             if step in _ENDS or found is None:
+                continue
+            if (world := begun.get("world", self._world)) != self._world:
+                self._page(f"{found.action} was left held in {world}, and this is {self._world}: attach there to have it given back")
                 continue
             await there.wait()
             if step in ("held", "begun"):

@@ -68,26 +68,25 @@ class Policy:
         return self._file.current
 
     def injected(self, action: str) -> Mapping[str, str]:
-        """Arguments that are filled in on the way to the world: secrets, so for the wire only."""
-        return self.in_force.injected.get(action, {})
+        """Arguments that are filled in on the way to the world: secrets, so for the wire only, and for the worlds that the file names."""
+        tool = self.in_force.rules.tools.get(action)
+        return self.in_force.injected.get(action, {}) if tool and self._here(tool) else {}
 
     async def take_up(self) -> None:
         """What earlier lives did counts. Raises StoreError."""
         await self._rates.take_up(self._journal)
 
-    def refresh(self) -> bool:
-        """Read the file afresh; whether other rules hold now. The operator hears of a broken one at once, and when it is mended.
+    def refresh(self) -> None:
+        """Read the file afresh. The operator hears of a broken one at once, and when it is mended.
 
         Blocks on the disk, for a microsecond or two where nothing changed.
         """
-        before = self.in_force
         now = self._file.read()
         if now.broken != self._broken:
             self._broken = now.broken
             what = f"{now.broken}; until that is mended nothing is done but looking" if now.broken else "the rules are whole again"
             self._journal.append("policy broken" if now.broken else "policy mended", {"text": what})
             self._page(what)
-        return now.rules is not before.rules or now.injected is not before.injected
 
     def standing(self, spec: ActionSpec) -> Standing:
         """What holds for an action."""
@@ -112,6 +111,11 @@ class Policy:
         known = self._causes[1] if self._causes[0] == turn else frozenset()
         self._causes = (turn, (known | frozenset(causes)) or frozenset({"self"}))
 
+    def _here(self, tool: Tool) -> bool:
+        """Whether it may be done in this world. A secret goes by the address alone, for a world can call itself what it likes."""
+        names = [*self._worlds()]
+        return tool.worlds is None or not {*tool.worlds}.isdisjoint(names[:1] if tool.inject else names)
+
     # ------------------------------------------------------------ before an act
     async def judge(self, spec: ActionSpec, arguments: Mapping[str, Any], *, turn: int, approved: bool = False) -> Verdict:
         """What becomes of an act. `approved`: a person has allowed just this, so nobody is asked again; all else holds."""
@@ -128,11 +132,11 @@ class Policy:
         force = self.in_force
         s = self.standing(spec)
         why = (
-            (force.broken and s.effect != "read" and "the operator's rules cannot be read just now, so nothing is done but looking")
+            self._barred(s)
             or self._never(spec)
             or self._misplaced(s.tool, turn, approved=approved)
             or self._given(spec.name, arguments)
-            or self._rates.refusal(spec.name, s.tool, None if s.effect == "read" else force.rules.defaults)
+            or self._limited(s)
             or await self._objection(s, arguments, turn)
         )
         if why:
@@ -144,7 +148,7 @@ class Policy:
 
     def _misplaced(self, tool: Tool, turn: int, *, approved: bool) -> str:
         """Why it is not for here, or not for whoever asks. Behind what a person allowed stands that person."""
-        if tool.worlds is not None and not {*tool.worlds} & {*self._worlds()}:
+        if not self._here(tool):
             return "the operator's rules do not allow it in this world"
         causes = {"operator"} if approved else self._causes[1] if self._causes[0] == turn else set()
         if tool.asked_by is not None and (not causes or not causes <= {*tool.asked_by}):
@@ -190,12 +194,24 @@ class Policy:
         return why
 
     def begin(self, spec: ActionSpec) -> str:
-        """An action is about to leave, and is counted; or why it must not. Between this and the verdict others may have left."""
+        """An action is about to leave, and is counted; or why it must not.
+
+        Between this and the verdict others may have left, and the operator may have written other rules: long words are said in parts.
+        """
+        self.refresh()
         s = self.standing(spec)
-        if why := self._rates.refusal(spec.name, s.tool, None if s.effect == "read" else self.in_force.rules.defaults):
+        if why := self._barred(s) or self._never(spec) or self._limited(s):
             return why
         self._rates.count(spec.name)
         return ""
+
+    def _barred(self, s: Standing) -> str:
+        if not self.in_force.broken or s.effect == "read":
+            return ""
+        return "the operator's rules cannot be read just now, so nothing is done but looking"
+
+    def _limited(self, s: Standing) -> str:
+        return self._rates.refusal(s.action, s.tool, None if s.effect == "read" else self.in_force.rules.defaults)
 
     def count(self, action: str) -> None:
         """A step of an escrow is about to leave: it counts, and nothing holds it up half-way."""

@@ -1,13 +1,14 @@
 """How often actions were done, and whether that is often enough.
 
 Invariants: what counts is what was to leave for the world, each action once, and it is counted from the journal's intents, so that a crash
-forgives nothing; an act that the clock puts into the future counts as one of just now.
+forgives nothing; an act that the clock puts into the future counts as one of the moment at which that is seen, so that a clock that is set
+back neither forgives it nor keeps it for ever.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from npc.policy.rules import Defaults, Limits
 from runtime.store.journal import Journal
@@ -60,7 +61,8 @@ class Rates:
 
     def refusal(self, action: str, limits: Limits, defaults: Defaults | None = None) -> str:
         """Why it is not to be done again yet, "" if it may. `defaults` hold for each limit that `limits` leaves open."""
-        now, times = self._clock(), self._done.get(action, ())
+        now = self._clock()
+        times = self._times(action, now)
         for name, seconds, word in _WINDOWS:
             most = _of(limits, defaults, name)
             if most is None:
@@ -70,12 +72,21 @@ class Rates:
                 if not most:
                     return f"{action} is not to be done at all: its limit is 0 a {word}"
                 wait = max(1, round(min(within[-int(most)] + seconds - now, seconds)))
-                return f"{action} was done {len(within)} times within a {word}, and {most:g} are the limit: again in {wait} s"
+                done = f"{action} was done {len(within)} times within {'an' if word == 'hour' else 'a'} {word}"
+                return f"{done}, and {most:g} are the limit: again in {wait} s"
         cooldown = _of(limits, defaults, "cooldown_s")
         if cooldown and times and max(times) > now - cooldown:
             wait = max(1, round(min(max(times) + cooldown - now, cooldown)))
             return f"{action} was done a moment ago and rests for {cooldown:g} s: again in {wait} s"
         return ""
+
+    def _times(self, action: str, now: float) -> Collection[float]:
+        times = self._done.get(action)
+        if times is None:
+            return ()
+        if max(times) > now:
+            times = self._done[action] = deque((min(at, now) for at in times), maxlen=KEPT)
+        return times
 
 
 def _of(limits: Limits, defaults: Defaults | None, name: str) -> float | None:

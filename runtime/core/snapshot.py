@@ -49,20 +49,27 @@ SHAPED = (
 def dump(session: Session) -> dict[str, Any]:
     """The snapshot."""
     return {
+        **outline(session),
+        "record": record_out(session.record),
+        "record_block": block_out(session.record_block) if session.record_block else None,
+        "messages": [message_out(m) for m in session.messages],
+    }
+
+
+def outline(session: Session) -> dict[str, Any]:
+    """The snapshot without what is long: record and messages."""
+    return {
         "version": VERSION,
         "learned_for": _learned_for(session),
         "state": str(session.state),
         **{name: getattr(session, name) for name in PLAIN},
         "calibration": asdict(session.calibration),
-        "record": _record_out(session.record),
-        "record_block": _block_out(session.record_block) if session.record_block else None,
-        "messages": [{"role": m.role, "turn": m.turn, "blocks": [_block_out(b) for b in m.blocks]} for m in session.messages],
         "pending": {
-            k: {"started": p.started, "result": _block_out(p.result) if p.result else None, "denied": p.denied}
+            k: {"started": p.started, "result": block_out(p.result) if p.result else None, "denied": p.denied}
             for k, p in session.pending.items()
         },
         "under_way": {key: list(what) for key, what in session.under_way.items()},
-        "late": [_block_out(b) for b in session.late],
+        "late": [block_out(b) for b in session.late],
         "absent": str(session.absent),
         "stage": str(session.stage),
         "account": [[hour, *spent] for hour, spent in session.account.hours.items()],
@@ -109,8 +116,14 @@ def load(session: Session, stored: Mapping[str, Any]) -> None:
     session.cheap = session.cheap and session.settings.cheaper is not None
 
 
-def _record_out(record: Record) -> dict[str, Any]:
-    # By hand: a snapshot is taken at every step, and `asdict` copies each line of talk slowly.
+def message_out(message: Message) -> dict[str, Any]:
+    """A message with its blocks."""
+    return {"role": message.role, "turn": message.turn, "blocks": [block_out(b) for b in message.blocks]}
+
+
+def record_out(record: Record) -> dict[str, Any]:
+    """A record."""
+    # By hand: `asdict` copies each line of talk slowly.
     out = {f.name: getattr(record, f.name) for f in fields(record)}
     return {**out, "findings": findings.plain(record.findings), "lines": [[line.text, line.event] for line in record.lines]}
 
@@ -138,7 +151,8 @@ def _like(name: str, sample: object, value: object) -> object:
     raise TypeError(f"{name} is {type(value).__name__}, not {type(sample).__name__}")
 
 
-def _block_out(block: Block) -> dict[str, Any]:
+def block_out(block: Block) -> dict[str, Any]:
+    """A block."""
     return {"kind": str(block.kind), "data": block.data, "tokens": block.tokens, "event": block.event, "gist": list(block.gist)}
 
 

@@ -14,6 +14,7 @@ import gzip
 import hashlib
 import importlib.util
 import math
+import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,11 @@ _STRIDE = 16  # every run of _RUN characters covers one whole aligned stride
 _RUN = 32
 _CACHED_TEXTS = 4096
 _CACHED_CHARS = 2_000_000
+_KEPT = 20_000
+_SHORT = 24  # characters; longer pieces are seldom met again
+_OPEN = 1 << 40  # more than any size: the token at the end of this piece may go on behind it
+_BEFORE_SPACE = re.compile(r"(?<=\S)(?= )")
+_BEFORE_MARK = re.compile(r"(?<=[0-9A-Za-z])(?=[!-/:-@\[-`{-~])")
 
 _LOG = structlog.get_logger("runtime.model.counting")
 
@@ -48,10 +54,11 @@ class Counter:
         encode: text to token ids, or None where no vocabulary is at hand: then the count is an estimate from bytes.
     """
 
-    __slots__ = ("_cache", "_cached_chars", "_encode", "_of_run")
+    __slots__ = ("_cache", "_cached_chars", "_encode", "_met", "_of_run")
 
     def __init__(self, encode: Callable[[str], Sequence[int]] | None) -> None:
         self._encode = encode
+        self._met = None if encode is None else _Met(encode)
         self._cache: OrderedDict[str, int] = OrderedDict()
         self._cached_chars = 0
         self._of_run: dict[str, float] = {}
@@ -111,16 +118,71 @@ class Counter:
         return each * length
 
     def _encoded(self, piece: str) -> int:
-        if self._encode is None:
+        if self._met is None:
             return estimate(piece)
         try:
-            return len(self._encode(piece))
+            return self._met.count(piece)
         except BaseException as panic:
             # The encoder is Rust: what it did not foresee (its regular expressions giving up on odd text) arrives as pyo3's
             # PanicException, which is no Exception. A chat line must not be able to end the process; anything else goes on up.
             if type(panic).__name__ != "PanicException":
                 raise
             return estimate(piece)
+
+
+class _Met:
+    """Tokens of a text as the sum of its words', most of which were met before.
+
+    The same as those of the whole: a token begins before every space that no white space precedes, and before every mark that follows a
+    letter or a digit, because no part of the vocabulary's pattern goes on across these.
+    """
+
+    __slots__ = ("_encode", "_firsts", "_words")
+
+    def __init__(self, encode: Callable[[str], Sequence[int]]) -> None:
+        self._encode = encode
+        self._firsts = _Sizes(encode)
+        self._words = _Sizes(encode, " ", marked=self._firsts)
+
+    def count(self, text: str) -> int:
+        first, *words = text.split(" ")
+        tokens = self._sum(first, words)
+        if tokens >= _OPEN:  # there is other white space before a space
+            first, *rest = _BEFORE_SPACE.split(text)
+            tokens = self._sum(first, [word[1:] for word in rest])
+        return tokens
+
+    def _sum(self, first: str, words: list[str]) -> int:
+        if not words:
+            return self._last(first, self._firsts)
+        last = words.pop()
+        return (self._firsts[first] if first else 0) + sum(map(self._words.__getitem__, words)) + self._last(last, self._words)
+
+    def _last(self, word: str, sizes: _Sizes) -> int:
+        tokens = sizes[word]
+        return tokens if tokens < _OPEN else len(self._encode(sizes.before + word))
+
+
+class _Sizes(dict[str, int]):
+    """Tokens of pieces of text with the same text `before` each, `_OPEN` for those that end in white space; found out when asked for."""
+
+    __slots__ = ("_encode", "_marked", "before")
+
+    def __init__(self, encode: Callable[[str], Sequence[int]], before: str = "", marked: _Sizes | None = None) -> None:
+        super().__init__()
+        self._encode, self.before, self._marked = encode, before, self if marked is None else marked
+
+    def __missing__(self, piece: str) -> int:
+        if not piece or piece[-1].isspace():
+            return _OPEN
+        if len(piece) > _SHORT:
+            first, *marked = _BEFORE_MARK.split(piece)
+            return self[first] + sum(map(self._marked.__getitem__, marked)) if marked else len(self._encode(self.before + piece))
+        tokens = len(self._encode(self.before + piece))
+        if len(self) >= _KEPT:
+            self.clear()
+        self[piece] = tokens
+        return tokens
 
 
 def estimate(text: str) -> int:

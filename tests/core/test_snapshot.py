@@ -9,6 +9,7 @@ import pytest
 
 from runtime.core.session import Session
 from runtime.core.snapshot import ADDED, PLAIN, SHAPED
+from runtime.core.writing import Writer
 
 from .histories import count
 from .shell import Shell, settings_of
@@ -36,6 +37,23 @@ def test_a_snapshot_holds_all_that_a_session_is() -> None:
     stored = session.snapshot()
     assert set(stored) == {*PLAIN, *SHAPED, "version", "learned_for"}
     assert Session.restore(json.loads(json.dumps(stored)), session.settings, count).snapshot() == stored
+
+
+def test_a_snapshot_that_is_written_is_the_one_that_is_told() -> None:
+    """C35: at every step of a life with evictions, results and a record, whatever of the last text is used again."""
+    writer, shell = Writer(), Shell(settings_of(2_400))
+    shell.attach()
+    records = 0
+    for n in range(12):
+        for act in (
+            lambda: shell.hear(900, urgent=True), shell.prepare, lambda n=n: shell.use(f"a{n}", f"b{n}"),
+            lambda n=n: shell.finish(f"a{n}", 900), lambda n=n: shell.finish(f"b{n}", 900), shell.prepare, shell.say,
+        ):  # fmt: skip
+            act()
+            assert json.loads(writer.text(shell.session)) == json.loads(json.dumps(shell.session.snapshot()))
+        records += shell.session.record_block is not None
+    assert records
+    assert len(writer._known) <= len(shell.session.messages) + 2
 
 
 @pytest.mark.parametrize(

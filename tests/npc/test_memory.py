@@ -271,6 +271,7 @@ async def test_a_file_of_an_older_version_is_taken_up(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "session.db") as database:
         for column in new:
             database.execute(f"ALTER TABLE memories DROP COLUMN {column}")
+        database.execute("DROP TABLE spend_hours")
         database.execute("PRAGMA user_version = 2")
     database.close()
     async with mind_in(tmp_path) as mind:

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from npc.errors import Misconfigured
 from npc.gates import Facts
+from npc.operator_code import MOST_HANGING
 from npc.policy.asking import Request
 from npc.policy.grid import Say
-from npc.policy.hooks import MOST_HANGING, Act, objection
+from npc.policy.hooks import Act, objection
 from npc.policy.policy import Policy
 from npc.policy.rules import parse_rules
 from npc.state import State

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import msgpack
@@ -10,10 +11,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from world_adapter import ops
+from npc.told import from_journal
+from runtime.store import events
+from world_adapter import cleaning, ops
 from world_adapter.codec import JSON, MSGPACK, Codec
 from world_adapter.frames import KINDS, SPEAKER_KINDS, Batch, Observation
-from world_adapter.runs import Run
+from world_adapter.runs import KEPT, PART, Run
 
 IDS = st.sampled_from(["p1", "mill:3", "", "x" * 128, "x" * 129, "two words", "naïve", "a\nb", "Ω"])
 NAMES = st.sampled_from(["Bob", "Old Tom", "", "n" * 80, "n" * 81, 'a"b', "два слова", " x", "a\u200bb"])
@@ -63,7 +66,17 @@ def assert_the_same(codec: Codec, data: bytes) -> bool:
     assert isinstance(careful, Batch)
     assert [repr(o) for o in run] == [repr(o) for o in careful.items]  # 1 is not 1.0 and not True
     assert Run.of(careful.items).rows == run.rows
+    assert_kept(run, careful.items)
     return True
+
+
+def assert_kept(run: Run, items: Sequence[Observation]) -> None:
+    """What goes to the disk, as it came or written anew, is read back as the same."""
+    stored = [(number, events.of_row(10**6, 0.0, 0, "observation", data)) for number, data in run.parts()]
+    assert [number for number, _ in stored] == [len(row) for _, row in stored]
+    read = [from_journal(event.data) for _, row in stored for event in row]
+    assert [repr(o) for o in read] == [repr(o) for o in items]
+    assert run.parts() == run.parts()
 
 
 @settings(max_examples=80)
@@ -106,3 +119,35 @@ def test_runs_join_and_know_whether_their_numbers_rise() -> None:
     assert not Run.joined([one, Run.of([Observation(seq=4, t=1.0, kind="speech", text="x")])]).words.rise
     assert [o.seq for o in Run.joined([one, two])] == [1, 2, 3, 4]
     assert Run.joined([one, two])[1:3] == list(one)[1:] + list(two)[:1]
+
+
+def plain(first: int, number: int) -> list[dict[str, Any]]:
+    return [{"seq": n, "t": n, "kind": "speech", "text": f"line {n}", "from": None, "self": False} for n in range(first, first + number)]
+
+
+@pytest.mark.parametrize("sizes", [[1] * 100, [15, 16, 17], [47, 1, 300, 2], [100, 100], [65_536], [192, 193]])
+def test_what_came_packed_is_kept_as_it_came_whatever_the_sizes(sizes: list[int]) -> None:
+    """W2: frames of any size, joined, cut and marked, are on disk what they were on the wire."""
+    runs, first = list[Run](), 1
+    for size in sizes:
+        frame = MSGPACK.decode_world(msgpack.packb({"op": "batch", "items": plain(first, size)}))
+        assert isinstance(frame, Batch)
+        assert isinstance(frame.items, Run)
+        runs.append(frame.items)
+        first += size
+    other = Run.of([Observation(seq=first, t=1.0, kind="notice", text="x")])
+    run = Run.joined([Run.joined(runs[:2]), *runs[2:], other])
+    assert_kept(run, list(run))
+    assert all(1 <= number <= KEPT + PART for number, _ in run.parts())
+    assert sum(1 for number, _ in run.parts() if number < PART) <= 1 + len(sizes)
+    cut = run[1:-1]
+    assert_kept(cut, list(cut))
+    marked = run.owned([0, len(run) - 1])
+    assert_kept(marked, list(marked))
+    assert [o.own for o in marked] == [True, *[False] * (len(run) - 2), True]
+
+
+@pytest.mark.parametrize("text", ["plain", "tab\t\r\n", *map(chr, [*range(32), 0x7F, 0x80, 0x9F, 0xA0, 0x2028, 0x1F602])])
+def test_what_is_said_to_be_untouched_is(text: str) -> None:
+    """W5: the look at a whole text, and the cleaning of it, agree about each character."""
+    assert cleaning.untouched(f"a{text}b") == (cleaning.text(f"a{text}b") == f"a{text}b")
