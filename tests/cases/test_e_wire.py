@@ -116,7 +116,7 @@ async def test_e05_what_is_too_big_is_not_sent_again_and_again(tmp_path: Path) -
     async with house(tmp_path) as oda, RawWorld(world, max_size=None).open() as raw:
         oda.brain.script = script
         async with wired(oda, raw.url, patience=Patience(gap_s=0.1)) as life:
-            await life.until(lambda: any("shout" in r.news for r in oda.requests() if r.round) and life.saw("turn"))
+            await life.until(lambda: any("[failed]" in text for r in oda.requests() for text in r.results) and life.saw("turn"))
             assert not failed(life)
         assert not [f for f in raw.ops("act") if len(json.dumps(f)) > 2_000]
         assert set(await heard(oda.home)) == {1, 2}

@@ -108,8 +108,7 @@ def test_the_same_words_again_and_again_leave_nothing_behind() -> None:
         door.take(msgpack.packb({"op": "batch", "items": items}))
     from world_adapter import runs  # noqa: PLC0415 - only this test looks inside
 
-    for kept in (runs._kept_id, runs._kept_name, runs.speaker_of):
-        info = kept.cache_info()
+    for info in (runs._kept_id.cache_info(), runs._kept_name.cache_info(), runs.speaker_of.cache_info()):
         assert info.maxsize is not None
         assert info.currsize <= info.maxsize <= 8_192
 
