@@ -104,7 +104,7 @@ async def test_e05_what_is_too_big_is_not_sent_again_and_again(tmp_path: Path) -
     def script(reading: Reading) -> Reply | None:
         if reading.round:
             return None
-        return use("say", "x" * 3_000) if "shout" in reading.news else use("say", "Well met.")
+        return use("say", "hear me! " * 300) if "shout" in reading.news else use("say", "Well met.")
 
     async def world(_world: RawWorld, c: RawConnection) -> None:
         await c.greet(max_frame=2_000, next_seq=1, resumed=c.number > 1)

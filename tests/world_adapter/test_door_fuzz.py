@@ -108,7 +108,9 @@ def test_the_same_words_again_and_again_leave_nothing_behind() -> None:
         door.take(msgpack.packb({"op": "batch", "items": items}))
     from world_adapter import runs  # noqa: PLC0415 - only this test looks inside
 
-    for info in (runs._kept_id.cache_info(), runs._kept_name.cache_info(), runs.speaker_of.cache_info()):
+    assert 0 < len(runs._known_ids) <= 8_192
+    assert 0 < len(runs._known_sources) <= 8_192
+    for info in (runs._kept_name.cache_info(), runs.speaker_of.cache_info()):
         assert info.maxsize is not None
         assert info.currsize <= info.maxsize <= 8_192
 
