@@ -66,6 +66,7 @@ class Patience:
         greeting_s: seconds for the hello, and again for the welcome.
         gap_s: seconds that a missing number may stay away before a replay is asked for, by a new attach.
         gap_tries: how many replays may fail to bring a number before it is given up.
+        stale_s: seconds for which a world may send nothing but what it told before, until it is asked anew where its numbers are.
         malformed: this many malformed frames within `malformed_s` seconds close the link.
         unstored: observations that may wait for the disk; what comes beyond is dropped and replayed later, so that reading never stops.
         unstored_chars: the same, in characters of text.
@@ -75,6 +76,7 @@ class Patience:
     greeting_s: float = 10.0
     gap_s: float = 2.0
     gap_tries: int = 3
+    stale_s: float = 5.0
     malformed: int = 10
     malformed_s: float = 60.0
     unstored: int = 100_000
@@ -111,10 +113,15 @@ class _Connection:
     pinged_at: float = 0.0
     early: list[Decoded] = field(default_factory=list)  # what came between hello and welcome
     malformed: deque[float] = field(default_factory=deque)
+    fills_gap: bool = False  # it was opened for a replay, which may bring what waits already
+    told: bool = False  # something new
+    stale_by: float | None = None  # when old numbers alone will have come for too long
 
 
 _MAX_EARLY_FRAMES = 1_000
 _MAX_FINISHED = 4_096
+#: The longest that a world which repeats itself is left alone, in seconds.
+LONGEST_STALE_S = 3_600.0
 
 
 class AgentLink:
@@ -139,6 +146,7 @@ class AgentLink:
         self._unstored_chars = 0
         self._deferred = False  # something was dropped because too much waits for the disk
         self._gap_by: float | None = None
+        self._stale_s = self._patience.stale_s
         self._gap_at = 0  # the number that was missing when a replay was last asked for
         self._gap_tries = 0
         self._outstanding: OrderedDict[str, int] = OrderedDict()  # action id: bytes sent and not answered on this connection
@@ -176,7 +184,7 @@ class AgentLink:
         c = self._connection
         if c is None or c.hung:
             return None
-        due = [moment for moment in (c.by, self._gap_by) if moment is not None]
+        due = [moment for moment in (c.by, self._gap_by, c.stale_by) if moment is not None]
         if c.hello is not None:
             due += [self._ping_due(c, c.hello), c.heard_at + 2 * c.hello.heartbeat_s]
         return min(due)
@@ -191,7 +199,7 @@ class AgentLink:
     def opened(self, codec: Codec, *, now: float) -> None:
         """A new connection stands, speaking `codec`."""
         self._connection = _Connection(
-            codec=codec, by=now + self._patience.greeting_s, heard_at=now, said_at=now, pinged_at=now,
+            codec=codec, by=now + self._patience.greeting_s, heard_at=now, said_at=now, pinged_at=now, fills_gap=self._gap_tries > 0,
         )
 
     def received(self, data: bytes, *, now: float) -> None:
@@ -252,6 +260,8 @@ class AgentLink:
                 self._send(c, Ping(n=int(now * 1000) & 0x7FFF_FFFF), now)
         if self._gap_by is not None and now >= self._gap_by:
             self._ask_for_replay(c)
+        elif c.stale_by is not None and now >= c.stale_by:
+            self._resync(c)
 
     def leave(self) -> None:
         """We are going: acknowledgements that were given still leave, then the connection is closed."""
@@ -410,9 +420,11 @@ class AgentLink:
             return
         stream = self._stream
         before = stream.duplicates
-        self._deliver(stream.take(batch.items))
-        if stream.duplicates > before:
-            self._acknowledge(c, now)  # sent again: an acknowledgement may have been lost on the way
+        ready = stream.take(batch.items)
+        self._deliver(ready)
+        if stream.duplicates > before and not c.told:
+            self._acknowledge(c, now)  # sent again at the beginning: an acknowledgement may have been lost on the way
+        self._staleness(c, now, told=len(ready), again=stream.duplicates - before)
         if stream.gap:
             if self._gap_by is None:
                 self._gap_by = now + self._patience.gap_s
@@ -421,6 +433,18 @@ class AgentLink:
         else:
             self._gap_by = None
             self._gap_tries = 0
+
+    def _staleness(self, c: _Connection, now: float, *, told: int, again: int) -> None:
+        """Old numbers after new ones: whatever said that they begin anew may be lost. If nothing new follows, a new greeting will tell."""
+        if told:
+            c.told, c.stale_by = True, None
+        elif again and c.told and not c.fills_gap and c.stale_by is None:
+            c.stale_by = now + self._stale_s
+
+    def _resync(self, c: _Connection) -> None:
+        """There are worlds that repeat themselves out of habit: each time it was in vain the next is longer in coming."""
+        self._stale_s = min(LONGEST_STALE_S, 4 * self._stale_s)
+        self._hang_up(c, Close.NORMAL, "nothing but observations of old numbers; asking anew where they are")
 
     def _acknowledge(self, c: _Connection, now: float) -> None:
         if self._resume is not None and self._resume.epoch == self._epoch:
@@ -457,6 +481,7 @@ class AgentLink:
         self._stream_counted = (0, 0)
         self._gap_by = None
         self._gap_tries = 0
+        self._stale_s = self._patience.stale_s
 
     def _count_stream(self) -> None:
         duplicates, lost = self._stream.duplicates, self._stream.lost

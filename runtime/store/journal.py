@@ -99,22 +99,29 @@ class Journal:
         Raises:
             StoreError: the file cannot be opened, or another process writes it; one sentence.
         """
-        aside, last_id = None, 0
         try:
-            database = await Database.open(path, schema=_SCHEMA, version=_VERSION, upgrades=_UPGRADES, read_only=read_only)
+            return await cls._opened(path, clock, memory_lines, flush_s, pending_bytes, read_only=read_only)
         except DamagedError as error:
             if read_only:
                 raise
+            # Also damage that only shows when the tables are read: whoever begins must not meet it again at every start.
             last_id = await _last_id_of(path)
             aside, why = set_aside(path, at=clock()), str(error)
-            database = await Database.open(path, schema=_SCHEMA, version=_VERSION)
+        journal = await cls._opened(path, clock, memory_lines, flush_s, pending_bytes, last_id=last_id)
+        journal._tell_set_aside(aside, why)  # noqa: SLF001 - another instance of this class
+        return journal
+
+    @classmethod
+    async def _opened(
+        cls, path: Path, clock: Callable[[], float], memory_lines: int, flush_s: float, pending_bytes: int, *, read_only: bool = False,
+        last_id: int = 0,
+    ) -> Self:  # fmt: skip
+        database = await Database.open(path, schema=_SCHEMA, version=_VERSION, upgrades=_UPGRADES, read_only=read_only)
         journal = cls(
             database, clock=clock, memory_lines=memory_lines, flush_s=flush_s, pending_bytes=pending_bytes, read_only=read_only,
         )  # fmt: skip
         try:
             await journal._load(last_id)
-            if aside is not None:
-                journal._tell_set_aside(aside, why)
         except BaseException:
             await database.close()
             raise

@@ -78,6 +78,49 @@ async def test_a_gap_is_filled_by_resuming() -> None:
         assert sink.seqs == [10, 11, 12, 13, 14, 15]
 
 
+async def test_a_world_whose_numbers_begin_anew_unheard_is_heard_again() -> None:
+    """W3: the frame that says so is lost on the way; nothing but old numbers for a while, and the next greeting tells of the new epoch."""
+
+    async def script(world: RawWorld, c: RawConnection) -> None:
+        if c.number == 1:
+            await c.greet()
+            await c.obs(1, 2, 3, 4, 5)
+            while not world.connections > 1 and c.ws.close_code is None:
+                await c.obs(1, 2, 3)
+                await asyncio.sleep(0.05)  # as a world goes on
+        else:
+            await c.greet(epoch="2")
+            await c.obs(1, 2, 3, 4)
+            await c.listen()
+
+    async with RawWorld(script).open() as world:
+        sink = RecordingSink()
+        async with running(client(world, patience=Patience(stale_s=0.2)), sink):
+            await sink.until(lambda: sink.epochs[-4:] == ["2"] * 4)
+        assert sink.seqs == [1, 2, 3, 4, 5, 1, 2, 3, 4]
+        assert world.connections == 2
+
+
+async def test_a_world_that_repeats_itself_for_ever_is_asked_anew_once() -> None:
+    """W3: a habit is no reason to come and go."""
+
+    async def script(world: RawWorld, c: RawConnection) -> None:
+        await c.greet()
+        await c.obs(1, 2, 3)
+        for _ in range(40):
+            await c.obs(1, 2, 3)
+            await asyncio.sleep(0.02)  # as a world goes on
+        await c.obs(4)
+        await c.listen()
+
+    async with RawWorld(script).open() as world:
+        sink = RecordingSink()
+        async with running(client(world, patience=Patience(stale_s=0.1)), sink):
+            await sink.until(lambda: 4 in sink.seqs)
+        assert sink.seqs == [1, 2, 3, 4]
+        assert world.connections == 2
+
+
 async def test_bad_frames_cost_themselves_and_ten_of_them_the_link() -> None:
     """E15, W5: the broken frame of the report, then a good one; then too many, and 4002."""
     normal = msgpack.packb({"op": "obs", "seq": 2, "t": 0.0, "kind": "notice", "text": "two"})
