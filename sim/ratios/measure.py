@@ -135,7 +135,7 @@ async def measure(*, turns: int, window: int, seed: int, rounds: int, on_turn: C
             what="dollars, over those smallest requests with the fixed part read from the cache",
         ),
         Ratio(name="start", value=await _starts(), tolerance=1.5, what="start to attached, over importing the same libraries"),
-        *([_intake(rounds)] if rounds else []),
+        *([await asyncio.to_thread(_intake, rounds)] if rounds else []),
     ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from npc.cli import app
+from sim.cli import app
 from sim.ratios.command import BASELINE
 from sim.ratios.measure import Ratio
 
@@ -33,6 +33,6 @@ def test_a_baseline_that_is_none_is_refused_before_anything_is_measured(tmp_path
     """One sentence with the way out."""
     path = tmp_path / "figures.json"
     path.write_text("[1, 2", encoding="utf-8")
-    result = CliRunner().invoke(app, ["sim", "bench", "ratios", "--baseline", str(path)])
+    result = CliRunner().invoke(app, ["bench", "ratios", "--baseline", str(path)], env={"COLUMNS": "400"})
     assert result.exit_code == 2
     assert "--update-baseline" in result.output
