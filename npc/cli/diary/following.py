@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import time
+import signal
+import threading
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -35,8 +38,8 @@ def follow(
     told: set[str] = set()
     console = Console(highlight=False)
     first = True
-    try:
-        while True:
+    with _until_ctrl_c() as over:
+        while not over.is_set():
             fresh = []
             volumes = homes.shelf.refresh()
             for volume in volumes:
@@ -53,9 +56,18 @@ def follow(
             if first and not as_json and console.is_terminal:
                 console.print(Text("Waiting for what comes. Ctrl-C ends it.", style="dim"))
             first = False
-            time.sleep(LOOK_S)
-    except KeyboardInterrupt:
-        return
+            over.wait(LOOK_S)
+
+
+@contextlib.contextmanager
+def _until_ctrl_c() -> Iterator[threading.Event]:
+    """Set by Ctrl-C. An exception in the middle of something that swallows exceptions would be lost, and the command go on for ever."""
+    over = threading.Event()
+    before = signal.signal(signal.SIGINT, lambda *_: over.set())
+    try:
+        yield over
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _tell(console: Console, volume: Volume, entry: Entry, *, names: bool, as_json: bool) -> None:
