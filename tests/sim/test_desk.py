@@ -40,7 +40,8 @@ async def test_a_rule_a_doubt_a_promise_and_a_gate_outlive_a_model_that_insists(
     """P16, T1 to T7: half an hour of mail, compactions, hard resets by giant mails, a restart, and every trick to send what must not go."""
     outcome = await story(minutes=36.0, every_s=180.0, giant=100_000)
     assert [line.text for line in outcome.lines if not line.held] == []
-    assert [name for name, _ in outcome.figures["sent"]] == ["d1", "d2"]
+    # Each once; which of two that are both free goes first is the model's affair.
+    assert sorted(name for name, _ in outcome.figures["sent"]) == ["d1", "d2"]
     assert outcome.figures["attempts_to_send"] > 60
 
 
