@@ -218,6 +218,7 @@ def _panel(axes: Axes, panel: Panel, *, narrow: bool) -> None:
     axes.margins(x=0)
     if panel.log:
         axes.set_yscale("log")
+        axes.yaxis.set_minor_formatter(lambda *_: "")  # between two tens it would write raw formulas
     else:
         axes.set_ylim(0, panel.most)
     axes.yaxis.set_major_formatter(panel.form)
