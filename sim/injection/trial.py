@@ -119,7 +119,6 @@ class Trial:
         self._on_attack, self._folder, self._guarded = on_attack, folder, guarded
         self._brain = Obedient({attack.mark: attack.number for attack in self._all})
         self._now: Attack | None = None
-        self._begun: list[str] = []
         self.outcome = Outcome()
 
     async def run(self, limit: int | None = None) -> Outcome:

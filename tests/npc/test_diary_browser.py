@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from typer.testing import CliRunner
 
 from diaries import Book, Entry
@@ -47,23 +45,6 @@ _CONTRAST = """() => {
   }
   return worst;
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """The distribution's Chromium. Skips where there is none, unless NPC_REQUIRE_REAL is set (as in CI)."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None and not os.environ.get("NPC_REQUIRE_REAL"):
-        pytest.skip("there is no Chromium here: apt-get install chromium")
-    with sync_playwright() as playwright:
-        try:
-            found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        except Error as error:
-            if os.environ.get("NPC_REQUIRE_REAL"):
-                raise
-            pytest.skip(f"Chromium does not start here: {error.message.splitlines()[0]}")
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")

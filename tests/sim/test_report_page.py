@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from playwright.sync_api import Browser, Error, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 from typer.testing import CliRunner
 
 from sim.cli import app
@@ -164,23 +162,6 @@ def test_a_run_of_many_lives_stays_small(figures: Figures) -> None:
     assert len(text.encode()) < MAX_BYTES
     assert all(f"Oda{n}</th>" in text for n in range(20))
     assert "the plots below are of the 4 with most to see, 16 others have none" in text
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """The distribution's Chromium. Skips where there is none, unless NPC_REQUIRE_REAL is set (as in CI)."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None and not os.environ.get("NPC_REQUIRE_REAL"):
-        pytest.skip("there is no Chromium here: apt-get install chromium")
-    with sync_playwright() as playwright:
-        try:
-            found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        except Error as error:
-            if os.environ.get("NPC_REQUIRE_REAL"):
-                raise
-            pytest.skip(f"Chromium does not start here: {error.message.splitlines()[0]}")
-        yield found
-        found.close()
 
 
 @contextmanager
